@@ -1,0 +1,211 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/ledger"
+)
+
+// deliveryView is a delivery as the API shows it, whichever table holds it.
+type deliveryView struct {
+	_             struct{}     `additionalProperties:"true"`
+	ID            string       `json:"id" example:"dlv_01jxkg2c8zf3v9e4m6r7t8w9yb"`
+	EventID       string       `json:"event_id"`
+	Type          string       `json:"type"`
+	Receiver      string       `json:"receiver"`
+	Target        string       `json:"target,omitempty"`
+	Lane          string       `json:"lane"`
+	Status        event.Status `json:"status" enum:"pending,claimed,failed,succeeded,dead,orphaned,cancelled"`
+	Attempts      int          `json:"attempts" doc:"Attempts spent."`
+	MaxAttempts   int          `json:"max_attempts"`
+	AvailableAt   *time.Time   `json:"available_at,omitempty" doc:"The earliest next attempt, while owed."`
+	DueAt         *time.Time   `json:"due_at,omitempty" doc:"When scheduled work is due."`
+	OwedSince     time.Time    `json:"owed_since"`
+	NextAttemptAt *time.Time   `json:"next_attempt_at,omitempty" doc:"When it will be tried next, if nothing holds it up."`
+	Why           string       `json:"why" doc:"Why it stands where it stands, for people."`
+	ClaimedBy     string       `json:"claimed_by,omitempty"`
+	ClaimedAt     *time.Time   `json:"claimed_at,omitempty"`
+	LeaseUntil    *time.Time   `json:"lease_until,omitempty"`
+	LastError     string       `json:"last_error,omitempty" doc:"Of the last attempt, unless it succeeded."`
+	WebhookID     string       `json:"webhook_id" doc:"The same on every attempt."`
+	CreatedAt     time.Time    `json:"created_at"`
+	CompletedAt   *time.Time   `json:"completed_at,omitempty"`
+}
+
+// deliveryWithAttempts is a delivery shown alone.
+type deliveryWithAttempts struct {
+	deliveryView
+	AttemptLog []attemptView `json:"attempt_log" doc:"Every attempt, oldest first."`
+}
+
+type attemptView struct {
+	_          struct{}        `additionalProperties:"true"`
+	Number     int             `json:"number"`
+	StartedAt  time.Time       `json:"started_at"`
+	DurationMS int64           `json:"duration_ms"`
+	Outcome    event.Outcome   `json:"outcome" enum:"succeeded,failed,deferred,not_yet,unknown"`
+	Class      event.Class     `json:"class,omitempty"`
+	HTTPStatus int             `json:"http_status,omitempty"`
+	Error      string          `json:"error,omitempty"`
+	Worker     string          `json:"worker"`
+	Timings    *event.Timings  `json:"timings,omitempty"`
+	Response   *event.Response `json:"response,omitempty"`
+}
+
+func showDelivery(d *ledger.Delivery) deliveryView {
+	v := deliveryView{
+		ID: d.ID.Text(event.DeliveryPrefix), EventID: d.EventID.Text(event.EventPrefix), Type: d.Type, Receiver: d.Receiver, Target: d.Target,
+		Lane: d.Lane, Status: d.Status, Attempts: d.Attempts, MaxAttempts: d.MaxAttempts, DueAt: moment(d.DueAt), OwedSince: d.OwedSince.UTC(),
+		Why: why(d), ClaimedBy: d.ClaimedBy, ClaimedAt: moment(d.ClaimedAt), LeaseUntil: moment(d.LeaseUntil),
+		WebhookID: event.WebhookID(d.ID, d.Sending), CreatedAt: d.CreatedAt.UTC(), CompletedAt: moment(d.CompletedAt),
+	}
+	if !d.Status.Terminal() {
+		v.AvailableAt = moment(d.AvailableAt)
+	}
+	if d.Status == event.Pending || d.Status == event.Failed {
+		v.NextAttemptAt = moment(d.AvailableAt)
+	}
+	if d.Last != nil && d.Last.Outcome != event.OutcomeSucceeded {
+		v.LastError = d.Last.Error
+	}
+	return v
+}
+
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	utc := t.UTC()
+	return &utc
+}
+
+// why says in a sentence why a delivery stands where it stands.
+func why(d *ledger.Delivery) string {
+	last := ""
+	if d.Last != nil {
+		last = d.Last.Error
+	}
+	switch d.Status {
+	case event.Succeeded:
+		return fmt.Sprintf("acknowledged by the receiver on attempt %d", d.Attempts)
+	case event.Claimed:
+		return fmt.Sprintf("worker %s holds it until its lease ends", d.ClaimedBy)
+	case event.Orphaned:
+		return "its receiver is gone"
+	case event.Cancelled:
+		return "withdrawn before it ran"
+	case event.Dead:
+		return dead(d, last)
+	}
+	switch {
+	case d.Paused:
+		return "its receiver is paused; it keeps its place"
+	case d.Last != nil && d.Status == event.Failed:
+		return fmt.Sprintf("attempt %d of %d: %s", d.Last.Number, d.MaxAttempts, last)
+	case d.Last != nil:
+		return last
+	case !d.DueAt.IsZero():
+		return "scheduled: not due yet, or just due"
+	}
+	return "waits for a worker"
+}
+
+func dead(d *ledger.Delivery, last string) string {
+	if d.Last == nil {
+		return "given up"
+	}
+	switch d.Last.Class {
+	case event.ClassGaveUp, event.ClassPermanent, event.ClassDecode:
+		return last
+	case event.ClassPoison:
+		return "too many workers were lost while they held it"
+	}
+	return fmt.Sprintf("all %d attempts are spent; the last: %s", d.MaxAttempts, last)
+}
+
+func (s *server) deliveries(api huma.API) {
+	op := operation(http.MethodGet, "/v1/deliveries", "list-deliveries", "Deliveries", "Deliveries, newest first", "")
+	op.Errors = []int{400, 401, 422, 503}
+	huma.Register(api, op, s.listDeliveries)
+
+	op = operation(http.MethodGet, "/v1/deliveries/{id}", "get-delivery", "Deliveries", "One delivery with every attempt", "")
+	op.Errors = []int{401, 404, 503}
+	huma.Register(api, op, s.getDelivery)
+}
+
+type deliveryFilter struct {
+	pageInput
+	Status   string    `query:"status" enum:"pending,claimed,failed,succeeded,dead,orphaned,cancelled"`
+	Receiver string    `query:"receiver"`
+	Target   string    `query:"target"`
+	Lane     string    `query:"lane"`
+	Event    string    `query:"event" doc:"An event's id."`
+	Type     string    `query:"type"`
+	Tenant   string    `query:"tenant"`
+	From     time.Time `query:"from" doc:"Of events recorded at or after."`
+	To       time.Time `query:"to" doc:"Of events recorded before."`
+}
+
+func (s *server) listDeliveries(ctx context.Context, in *deliveryFilter) (*page[deliveryView], error) {
+	below, err := in.start("deliveries", event.DeliveryPrefix)
+	if err != nil {
+		return nil, err
+	}
+	f := ledger.Filter{
+		Status: event.Status(in.Status), Receiver: in.Receiver, Lane: in.Lane, Type: in.Type, Tenant: in.Tenant,
+		From: in.From, To: in.To, Below: below, Limit: in.Limit + 1,
+	}
+	if in.query.Has("target") {
+		f.Target = &in.Target
+	}
+	if in.Event != "" {
+		if f.Event, err = event.ParseID(event.EventPrefix, in.Event); err != nil {
+			return nil, problem("invalid-parameter", "query event: "+err.Error())
+		}
+	}
+	list, err := s.Ledger.List(ctx, f)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	return turnPage(&in.pageInput, "deliveries", list, func(d *ledger.Delivery) deliveryView { return showDelivery(d) },
+		func(d *ledger.Delivery) string { return d.ID.Text(event.DeliveryPrefix) }), nil
+}
+
+func (s *server) getDelivery(ctx context.Context, in *struct {
+	ID string `path:"id" example:"dlv_01jxkg2c8zf3v9e4m6r7t8w9yb"`
+}) (*struct{ Body deliveryWithAttempts }, error) {
+	id, err := event.ParseID(event.DeliveryPrefix, in.ID)
+	if err != nil {
+		return nil, notFound("there is no delivery of this id")
+	}
+	d, err := s.Ledger.Find(ctx, id)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	attempts, err := s.Ledger.Attempts(ctx, d.EventID, d.ID)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	body := deliveryWithAttempts{deliveryView: showDelivery(&d), AttemptLog: []attemptView{}}
+	for i := range attempts {
+		body.AttemptLog = append(body.AttemptLog, showAttempt(&attempts[i]))
+	}
+	return &struct{ Body deliveryWithAttempts }{body}, nil
+}
+
+func showAttempt(a *event.Attempt) attemptView {
+	v := attemptView{
+		Number: a.Number, StartedAt: a.StartedAt.UTC(), DurationMS: a.Duration.Milliseconds(), Outcome: a.Outcome, Class: a.Class,
+		HTTPStatus: a.HTTPStatus, Error: a.Error, Worker: a.Worker,
+	}
+	if a.Evidence != nil {
+		v.Timings, v.Response = &a.Evidence.Timings, &a.Evidence.Response
+	}
+	return v
+}

@@ -1,0 +1,243 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/fire"
+)
+
+// maxFire bounds the body of a fire: the data and room for the facts beside it.
+const maxFire = event.MaxData + 64<<10
+
+// firing is the body of a fire.
+type firing struct {
+	Type          string             `json:"type" doc:"Dotted parts of a-z, 0-9 and _." maxLength:"128" example:"order.placed"`
+	Data          jsontext.Value     `json:"data" doc:"Any JSON value, at most 262144 bytes as posted. Kept and sent byte for byte."`
+	Tenant        string             `json:"tenant,omitempty" maxLength:"255" doc:"Whose event it is, where you serve several."`
+	Subject       string             `json:"subject,omitempty" maxLength:"255" doc:"What it is about." example:"order/1042"`
+	Source        string             `json:"source,omitempty" maxLength:"255" doc:"Where it happened."`
+	OccurredAt    *time.Time         `json:"occurred_at,omitempty" doc:"When it happened in your domain. Default: when it was recorded."`
+	Actor         *event.Actor       `json:"actor,omitempty" doc:"Who did it."`
+	CorrelationID string             `json:"correlation_id,omitempty" maxLength:"255" doc:"Groups a chain of events. Default: the event's own id."`
+	CausationID   string             `json:"causation_id,omitempty" maxLength:"255" doc:"The event that this one follows from."`
+	Metadata      map[string]string  `json:"metadata,omitempty" doc:"Flat strings."`
+	Suppress      *event.Suppression `json:"suppress,omitempty" doc:"Store the event, owe it to nobody, and say why."`
+}
+
+// fact is an event as the API shows it.
+type fact struct {
+	_             struct{}           `additionalProperties:"true"`
+	ID            string             `json:"id" example:"evt_01jxkg2c8zf3v9e4m6r7t8w9ya"`
+	Type          string             `json:"type"`
+	Data          jsontext.Value     `json:"data"`
+	Tenant        string             `json:"tenant,omitempty"`
+	Subject       string             `json:"subject,omitempty"`
+	Source        string             `json:"source,omitempty"`
+	OccurredAt    time.Time          `json:"occurred_at"`
+	RecordedAt    time.Time          `json:"recorded_at" doc:"The database's time."`
+	Actor         *event.Actor       `json:"actor,omitempty"`
+	CorrelationID string             `json:"correlation_id"`
+	CausationID   string             `json:"causation_id,omitempty"`
+	Metadata      map[string]string  `json:"metadata"`
+	Suppress      *event.Suppression `json:"suppress,omitempty"`
+}
+
+func showEvent(e *event.Event) fact {
+	f := fact{
+		ID: e.ID.Text(event.EventPrefix), Type: e.Type, Data: jsontext.Value(e.Data), Tenant: e.Tenant, Subject: e.Subject,
+		Source: e.Source, OccurredAt: e.Occurred().UTC(), RecordedAt: e.RecordedAt.UTC(), Actor: e.Actor,
+		CorrelationID: e.CorrelationID, CausationID: e.CausationID, Metadata: e.Metadata, Suppress: e.Suppress,
+	}
+	if f.CorrelationID == "" {
+		f.CorrelationID = f.ID
+	}
+	if f.Metadata == nil {
+		f.Metadata = map[string]string{}
+	}
+	return f
+}
+
+// owedAtFire is a delivery in the answer to a fire: as it was then.
+type owedAtFire struct {
+	_           struct{}     `additionalProperties:"true"`
+	ID          string       `json:"id" example:"dlv_01jxkg2c8zf3v9e4m6r7t8w9yb"`
+	Receiver    string       `json:"receiver"`
+	Target      string       `json:"target,omitempty"`
+	Status      event.Status `json:"status" enum:"pending"`
+	AvailableAt time.Time    `json:"available_at"`
+}
+
+type receipt struct {
+	_          struct{}     `additionalProperties:"true"`
+	Event      fact         `json:"event"`
+	Deliveries []owedAtFire `json:"deliveries" doc:"Empty where nobody listens."`
+}
+
+type fireInput struct {
+	request
+	Key     string `header:"Idempotency-Key" doc:"1-255 visible ASCII characters, bare or quoted; the same for every retry. Required."`
+	RawBody []byte `contentType:"application/json"`
+}
+
+type fireOutput struct {
+	Location string `header:"Location"`
+	Replayed string `header:"Idempotent-Replayed" doc:"true where the key had been spent on this event before."`
+	Body     receipt
+}
+
+func (s *server) events(api huma.API) {
+	op := operation(http.MethodPost, "/v1/events", "fire-event", "Events", "Fire an event",
+		"Stores the key, the event and one delivery per receiver in one transaction. A 201 means that all of it is durable; any other answer means that none is. The same key again gets the same answer.")
+	op.DefaultStatus, op.MaxBodyBytes, op.SkipValidateBody = http.StatusCreated, maxFire+1, true
+	op.Errors = []int{400, 401, 409, 413, 415, 422, 503}
+	huma.Register(api, op, s.fireEvent)
+	documentBody[firing](api, op, map[string]*huma.Example{"order": {Value: map[string]any{"type": "order.placed", "data": map[string]any{"order": 1042, "total": "19.90"}}}})
+
+	op = operation(http.MethodGet, "/v1/events/{id}", "get-event", "Events", "One event with its deliveries", "")
+	op.Errors = []int{401, 404, 503}
+	huma.Register(api, op, s.getEvent)
+
+	op = operation(http.MethodGet, "/v1/events", "list-events", "Events", "Events, newest first", "")
+	op.Errors = []int{400, 401, 422, 503}
+	huma.Register(api, op, s.listEvents)
+}
+
+func (s *server) fireEvent(ctx context.Context, in *fireInput) (*fireOutput, error) {
+	draft, err := readDraft(in)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	// The creation context (OpenTelemetry, messaging conventions): every attempt's span
+	// links to this one, or to the caller's where we record none.
+	ctx, span := s.tracer.Start(ctx, "send "+draft.Type, trace.WithSpanKind(trace.SpanKindProducer),
+		trace.WithAttributes(attribute.String("messaging.system", "eventsvc"), attribute.String("messaging.operation.name", "send"),
+			attribute.String("messaging.operation.type", "send"), attribute.String("messaging.destination.name", draft.Type)))
+	defer span.End()
+	draft.TraceParent = traceParent(trace.SpanContextFromContext(ctx))
+
+	r, err := s.Desk.Fire(ctx, draft)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	span.SetAttributes(attribute.String("messaging.message.id", r.Event.ID.Text(event.EventPrefix)))
+	out := &fireOutput{Location: "/v1/events/" + r.Event.ID.Text(event.EventPrefix), Body: receipt{Event: showEvent(&r.Event), Deliveries: []owedAtFire{}}}
+	if r.Replayed {
+		out.Replayed = "true"
+	}
+	for _, o := range r.Owed {
+		out.Body.Deliveries = append(out.Body.Deliveries, owedAtFire{
+			ID: o.ID.Text(event.DeliveryPrefix), Receiver: o.Receiver, Target: o.Target, Status: event.Pending, AvailableAt: r.Event.RecordedAt.Add(o.Due).UTC(),
+		})
+	}
+	return out, nil
+}
+
+// traceParent is a span context in the form of W3C Trace Context, or "".
+func traceParent(sc trace.SpanContext) string {
+	if !sc.IsValid() {
+		return ""
+	}
+	return fmt.Sprintf("00-%s-%s-%s", sc.TraceID(), sc.SpanID(), sc.TraceFlags()&trace.FlagsSampled)
+}
+
+// readDraft reads a fire. The order of checks: is there a key, is it JSON, is it the
+// right shape, is it too large, does it keep the rules.
+func readDraft(in *fireInput) (*fire.Draft, error) {
+	key, err := idempotencyKey(in.header)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkContentType(in.header.Get("Content-Type"), in.header.Get("Content-Encoding")); err != nil {
+		return nil, err
+	}
+	// The body lies in a pooled buffer that is ours only until we answer, while a fire
+	// whose caller has gone is still written.
+	body := slices.Clone(in.RawBody)
+	data, rest, err := splitData(body)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > event.MaxData {
+		return nil, problem("payload-too-large", fmt.Sprintf("data is %d bytes; at most %d are allowed", len(data), event.MaxData))
+	}
+	var f firing
+	if err := decode(rest, &f); err != nil {
+		return nil, err
+	}
+	draft := &fire.Draft{
+		Key: key, Body: sha256.Sum256(body), Type: f.Type, Data: data,
+		Facts: event.Facts{
+			Tenant: f.Tenant, Subject: f.Subject, Source: f.Source, Actor: f.Actor, CorrelationID: f.CorrelationID,
+			CausationID: f.CausationID, Metadata: f.Metadata, Suppress: f.Suppress,
+		},
+	}
+	if f.OccurredAt != nil {
+		draft.OccurredAt = f.OccurredAt.UTC().Truncate(time.Microsecond)
+	}
+	return draft, draft.Check().Err()
+}
+
+type eventWithDeliveries struct {
+	_          struct{}       `additionalProperties:"true"`
+	Event      fact           `json:"event"`
+	Deliveries []deliveryView `json:"deliveries"`
+}
+
+func (s *server) getEvent(ctx context.Context, in *struct {
+	ID string `path:"id" example:"evt_01jxkg2c8zf3v9e4m6r7t8w9ya"`
+}) (*struct{ Body eventWithDeliveries }, error) {
+	id, err := event.ParseID(event.EventPrefix, in.ID)
+	if err != nil {
+		return nil, notFound("there is no event of this id")
+	}
+	e, err := s.Desk.Find(ctx, id)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	deliveries, err := s.Ledger.OfEvent(ctx, id)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	body := eventWithDeliveries{Event: showEvent(&e), Deliveries: []deliveryView{}}
+	for i := range deliveries {
+		body.Deliveries = append(body.Deliveries, showDelivery(&deliveries[i]))
+	}
+	return &struct{ Body eventWithDeliveries }{body}, nil
+}
+
+type eventFilter struct {
+	pageInput
+	Type          string    `query:"type"`
+	Tenant        string    `query:"tenant"`
+	Subject       string    `query:"subject"`
+	CorrelationID string    `query:"correlation_id"`
+	From          time.Time `query:"from" doc:"Recorded at or after."`
+	To            time.Time `query:"to" doc:"Recorded before."`
+}
+
+func (s *server) listEvents(ctx context.Context, in *eventFilter) (*page[fact], error) {
+	below, err := in.start("events", event.EventPrefix)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.Desk.List(ctx, fire.Filter{
+		Type: in.Type, Tenant: in.Tenant, Subject: in.Subject, CorrelationID: in.CorrelationID, From: in.From, To: in.To,
+		Below: below, Limit: in.Limit + 1,
+	})
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	return turnPage(&in.pageInput, "events", list, func(e *event.Event) fact { return showEvent(e) },
+		func(e *event.Event) string { return e.ID.Text(event.EventPrefix) }), nil
+}

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-chi/chi/v5"
+	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/eventsvc/eventsvc/internal/spelling"
+)
+
+type requestIDKey struct{}
+
+// withRequestID names the request, in its answer and its log lines. A caller's own
+// name is not taken over: it could be made to look like another request's.
+func withRequestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var random [9]byte
+		rand.Read(random[:])
+		id := "req_" + hex.EncodeToString(random[:])
+		w.Header().Set("X-Request-Id", id)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id)))
+	})
+}
+
+func requestID(ctx context.Context) string {
+	id, _ := ctx.Value(requestIDKey{}).(string)
+	return id
+}
+
+func stampRequestID(ctx huma.Context, _ string, v any) (any, error) {
+	if p, ok := v.(*Problem); ok {
+		p.RequestID = requestID(ctx.Context())
+	}
+	return v, nil
+}
+
+// recoverPanics answers a panic like any other failure of ours, and logs it whole.
+func (s *server) recoverPanics(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			cause := recover()
+			if cause == nil {
+				return
+			}
+			if cause == http.ErrAbortHandler {
+				panic(cause)
+			}
+			s.log.ErrorContext(r.Context(), "a request panicked", "request_id", requestID(r.Context()), "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			internal().write(w, r)
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// routeOnSpan names the route on the request's span: the instrumentation around the
+// router cannot know it.
+func routeOnSpan(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r)
+		if span := trace.SpanFromContext(r.Context()); span.IsRecording() && r.Pattern != "" {
+			span.SetAttributes(semconv.HTTPRoute(r.Pattern))
+		}
+	})
+}
+
+// authenticate lets nobody in before the body is read.
+func (s *server) authenticate(api huma.API) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		if err := s.Gate.Check(ctx.Header("Authorization")); err != nil {
+			writeProblem(api, ctx, denied(err))
+			return
+		}
+		next(ctx)
+	}
+}
+
+// refuseUnknownQuery refuses query parameters that the operation does not know, and
+// those given twice: either would be ignored in silence.
+func refuseUnknownQuery(api huma.API) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		var known []string
+		for _, p := range ctx.Operation().Parameters {
+			if p.In == "query" {
+				known = append(known, p.Name)
+			}
+		}
+		u := ctx.URL()
+		for name, values := range u.Query() {
+			switch {
+			case !slices.Contains(known, name):
+				writeProblem(api, ctx, problem("invalid-parameter", fmt.Sprintf("query parameter %q is not known here%s", clip(name), spelling.DidYouMean(name, known))))
+				return
+			case len(values) > 1:
+				writeProblem(api, ctx, problem("invalid-parameter", fmt.Sprintf("query parameter %q is given %d times; give it once", name, len(values))))
+				return
+			}
+		}
+		next(ctx)
+	}
+}
+
+// clip bounds what is repeated of a caller's own text.
+func clip(s string) string {
+	if len(s) > 64 {
+		return strings.ToValidUTF8(s[:64], "") + "…"
+	}
+	return s
+}
+
+func writeProblem(api huma.API, ctx huma.Context, p *Problem) {
+	for name, values := range p.header {
+		for _, v := range values {
+			ctx.SetHeader(name, v)
+		}
+	}
+	huma.WriteErr(api, ctx, p.Status, p.Detail, p)
+}
+
+// methodNotAllowed says which methods would do.
+func methodNotAllowed(routes chi.Routes, r *http.Request) *Problem {
+	var allowed []string
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
+		if routes.Match(chi.NewRouteContext(), method, r.URL.Path) {
+			allowed = append(allowed, method)
+		}
+	}
+	return problem("method-not-allowed", fmt.Sprintf("%s is not allowed on %s; allowed: %s", clip(r.Method), r.URL.Path, strings.Join(allowed, ", "))).
+		with("Allow", strings.Join(allowed, ", "))
+}

@@ -1,0 +1,260 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/ledger"
+	"github.com/eventsvc/eventsvc/internal/registry"
+)
+
+// receiverView is a receiver as the API shows it, every default filled in.
+type receiverView struct {
+	_                 struct{}          `additionalProperties:"true"`
+	Key               string            `json:"key"`
+	Events            []event.Pattern   `json:"events"`
+	URL               string            `json:"url"`
+	Mode              string            `json:"mode" enum:"durable"`
+	Site              string            `json:"site" enum:"relay"`
+	Lane              string            `json:"lane"`
+	Tenant            string            `json:"tenant,omitempty"`
+	MaxAttempts       int               `json:"max_attempts"`
+	BackoffBase       event.Duration    `json:"backoff_base"`
+	BackoffCap        event.Duration    `json:"backoff_cap"`
+	GiveUpAfter       *event.Duration   `json:"give_up_after,omitempty"`
+	CountDeferrals    bool              `json:"count_deferrals"`
+	Due               *event.Duration   `json:"due,omitempty"`
+	Timeout           event.Duration    `json:"timeout"`
+	Lease             event.Duration    `json:"lease"`
+	Format            event.Format      `json:"format"`
+	Headers           map[string]string `json:"headers"`
+	PermanentStatuses []int             `json:"permanent_statuses"`
+	MaxConcurrency    int               `json:"max_concurrency"`
+	Trace             bool              `json:"trace"`
+	Description       string            `json:"description,omitempty"`
+	Metadata          map[string]string `json:"metadata"`
+	Curve             curveView         `json:"curve"`
+	Paused            bool              `json:"paused"`
+	Version           int               `json:"version" doc:"The ETag's number."`
+	CreatedAt         time.Time         `json:"created_at"`
+	UpdatedAt         time.Time         `json:"updated_at"`
+	Secret            string            `json:"secret,omitempty" doc:"The signing secret. Shown once: in the answer that made it."`
+}
+
+// curveView is what the terms amount to.
+type curveView struct {
+	_        struct{}         `additionalProperties:"true"`
+	Ceilings []event.Duration `json:"ceilings" doc:"The longest each wait can be; under full jitter it is half of that on average."`
+	Longest  event.Duration   `json:"longest" doc:"The longest that retrying can last."`
+	Mean     event.Duration   `json:"mean" doc:"How long it lasts on average."`
+}
+
+func (s *server) showReceiver(r *registry.Receiver, secret event.Secret) (receiverView, error) {
+	declared, err := r.Declared()
+	if err != nil {
+		return receiverView{}, err
+	}
+	used := declared.Resolve(r.Key, s.Registry.Defaults())
+	v := receiverView{
+		Key: r.Key, Events: declared.Events, URL: r.URL, Mode: "durable", Site: "relay", Lane: used.Lane, Tenant: used.Tenant,
+		MaxAttempts: used.MaxAttempts, BackoffBase: event.Duration(used.Base), BackoffCap: event.Duration(used.Cap),
+		GiveUpAfter: declared.GiveUpAfter, CountDeferrals: used.CountDeferrals, Due: declared.Due, Timeout: event.Duration(used.Timeout),
+		Lease: event.Duration(used.Lease), Format: used.Format, Headers: used.Headers, PermanentStatuses: used.PermanentStatuses,
+		MaxConcurrency: used.MaxConcurrency, Trace: used.Trace, Description: declared.Description, Metadata: declared.Metadata,
+		Curve: showCurve(used), Paused: r.PausedAt != nil, Version: r.Version, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+	}
+	if secret != nil {
+		v.Secret = secret.Reveal()
+	}
+	if v.Headers == nil {
+		v.Headers = map[string]string{}
+	}
+	if v.Metadata == nil {
+		v.Metadata = map[string]string{}
+	}
+	return v, nil
+}
+
+func showCurve(r *event.Receiver) curveView {
+	longest := r.Longest(r.MaxAttempts)
+	c := curveView{Ceilings: []event.Duration{}, Longest: event.Duration(longest), Mean: event.Duration(longest / 2)}
+	for _, ceiling := range r.Ceilings(r.MaxAttempts) {
+		c.Ceilings = append(c.Ceilings, event.Duration(ceiling))
+	}
+	return c
+}
+
+type receiverOutput struct {
+	Status   int
+	Location string `header:"Location"`
+	ETag     string `header:"ETag"`
+	Body     receiverView
+}
+
+func (s *server) receiverOutput(ctx context.Context, r *registry.Receiver, secret event.Secret, status int) (*receiverOutput, error) {
+	v, err := s.showReceiver(r, secret)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	return &receiverOutput{Status: status, Location: "/v1/receivers/" + r.Key, ETag: etag(r.Version), Body: v}, nil
+}
+
+func etag(version int) string { return strconv.Quote(strconv.Itoa(version)) }
+
+// ifMatch is the version that must be in force, or 0 for any.
+func ifMatch(header string) (int, error) {
+	header = strings.TrimSpace(header)
+	if header == "" || header == "*" {
+		return 0, nil
+	}
+	text, err := strconv.Unquote(header)
+	version, errNumber := strconv.Atoi(text)
+	if err != nil || errNumber != nil || version < 1 {
+		return 0, problem("precondition-failed", `If-Match must be one ETag of this resource, such as "3"`)
+	}
+	return version, nil
+}
+
+type receiverKey struct {
+	Key string `path:"key" doc:"1-255 of A-Z, a-z, 0-9, dot, _ and -." example:"shop.fulfilment"`
+}
+
+func (s *server) receivers(api huma.API) {
+	op := operation(http.MethodPut, "/v1/receivers/{key}", "put-receiver", "Receivers", "Declare a receiver",
+		"Idempotent and complete: what is left out is back at its default. The signing secret is made by the service, or given, and shown once, in the answer that made it.")
+	op.SkipValidateBody = true
+	op.Errors = []int{400, 401, 409, 412, 413, 415, 422, 503}
+	huma.Register(api, op, s.putReceiver)
+	documentBody[registry.Declaration](api, op, map[string]*huma.Example{"orders": {Value: map[string]any{"events": []string{"order.*"}, "url": "https://shop.example.com/hooks"}}})
+
+	op = operation(http.MethodGet, "/v1/receivers/{key}", "get-receiver", "Receivers", "One receiver with its computed curve", "")
+	op.Errors = []int{401, 404, 503}
+	huma.Register(api, op, s.getReceiver)
+
+	op = operation(http.MethodGet, "/v1/receivers", "list-receivers", "Receivers", "Receivers, by key", "")
+	op.Errors = []int{400, 401, 422, 503}
+	huma.Register(api, op, s.listReceivers)
+
+	op = operation(http.MethodDelete, "/v1/receivers/{key}", "delete-receiver", "Receivers", "Delete a receiver",
+		"Refused while deliveries are owed to it, unless owed says what becomes of them.")
+	op.DefaultStatus = http.StatusNoContent
+	op.Errors = []int{401, 404, 409, 412, 422, 503}
+	huma.Register(api, op, s.deleteReceiver)
+
+	for verb, paused := range map[string]bool{"pause": true, "resume": false} {
+		op = operation(http.MethodPost, "/v1/receivers/{key}/"+verb, verb+"-receiver", "Receivers", strings.ToUpper(verb[:1])+verb[1:]+" a receiver",
+			"A paused receiver keeps what it is owed and gets no request.")
+		op.Errors = []int{401, 404, 503}
+		huma.Register(api, op, func(ctx context.Context, in *receiverKey) (*receiverOutput, error) {
+			r, err := s.Registry.Pause(ctx, in.Key, paused)
+			if err != nil {
+				return nil, s.explain(ctx, err)
+			}
+			return s.receiverOutput(ctx, &r, nil, http.StatusOK)
+		})
+	}
+}
+
+func (s *server) putReceiver(ctx context.Context, in *struct {
+	request
+	receiverKey
+	IfMatch string `header:"If-Match" doc:"The ETag that must be in force."`
+	RawBody []byte `contentType:"application/json"`
+}) (*receiverOutput, error) {
+	if err := registry.CheckKey(in.Key); err != nil {
+		return nil, problem("invalid-parameter", "the receiver's key "+err.Error())
+	}
+	version, err := ifMatch(in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	var d registry.Declaration
+	if err := in.body(in.RawBody, &d); err != nil {
+		return nil, err
+	}
+	if err := s.Registry.Check(&d); err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	put, err := s.Registry.Declare(ctx, in.Key, d, version)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	status := http.StatusOK
+	if put.Created {
+		status = http.StatusCreated
+	}
+	return s.receiverOutput(ctx, &put.Receiver, put.Secret, status)
+}
+
+func (s *server) getReceiver(ctx context.Context, in *receiverKey) (*receiverOutput, error) {
+	r, err := s.Registry.Find(ctx, in.Key)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	return s.receiverOutput(ctx, &r, nil, http.StatusOK)
+}
+
+func (s *server) listReceivers(ctx context.Context, in *pageInput) (*page[receiverView], error) {
+	after, err := in.after("receivers")
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.Registry.List(ctx, after, in.Limit+1)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	var failed error
+	p := turnPage(in, "receivers", list, func(r *registry.Receiver) receiverView {
+		v, err := s.showReceiver(r, nil)
+		failed = errors.Join(failed, err)
+		return v
+	}, func(r *registry.Receiver) string { return r.Key })
+	if failed != nil {
+		return nil, s.explain(ctx, failed)
+	}
+	return p, nil
+}
+
+func (s *server) deleteReceiver(ctx context.Context, in *struct {
+	request
+	receiverKey
+	IfMatch string `header:"If-Match" doc:"The ETag that must be in force."`
+	Owed    string `query:"owed" enum:"orphan,cancel" doc:"What becomes of deliveries that are still owed."`
+}) (*struct{}, error) {
+	version, err := ifMatch(in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	err = s.Registry.Remove(ctx, in.Key, version, func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error {
+		return endOwed(ctx, tx, targets, in.Owed)
+	})
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	return nil, nil
+}
+
+// endOwed does what the caller said shall become of what a receiver is owed, and
+// refuses where nothing was said. Deliveries under way are orphaned by their relay
+// unless they succeed.
+func endOwed(ctx context.Context, tx pgx.Tx, targets []event.TargetID, owed string) error {
+	if owed == "" {
+		n, err := ledger.CountOwed(ctx, tx, targets)
+		if err != nil || n == 0 {
+			return err
+		}
+		return problem("conflict", fmt.Sprintf("%d deliveries are still owed to this receiver; add ?owed=orphan or ?owed=cancel to say what becomes of them", n))
+	}
+	as := map[string]event.Status{"orphan": event.Orphaned, "cancel": event.Cancelled}[owed]
+	_, _, err := ledger.Abandon(ctx, tx, targets, as)
+	return err
+}

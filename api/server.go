@@ -1,0 +1,121 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/otel/trace"
+	"io"
+
+	"github.com/eventsvc/eventsvc/internal/access"
+	"github.com/eventsvc/eventsvc/internal/fire"
+	"github.com/eventsvc/eventsvc/internal/ledger"
+	"github.com/eventsvc/eventsvc/internal/registry"
+)
+
+// Rooms are what the API stands on.
+type Rooms struct {
+	Desk     *fire.Desk
+	Registry *registry.Registry
+	Book     *registry.Book
+	Ledger   *ledger.Ledger
+	Gate     *access.Gate
+	// Ready says what keeps the process from doing its work; nothing: it is ready.
+	Ready   func(ctx context.Context) []Check
+	Metrics http.Handler
+	Tracer  trace.TracerProvider
+	Log     *slog.Logger
+	Version string
+}
+
+// server is the API over its rooms.
+type server struct {
+	Rooms
+	log    *slog.Logger
+	tracer trace.Tracer
+}
+
+// Bounds of requests.
+const (
+	maxBody         = 64 << 10        // of a declaration
+	bodyReadTimeout = 5 * time.Second // for a body to arrive
+)
+
+// New is the whole API as a handler.
+func New(rooms Rooms) http.Handler {
+	s := &server{Rooms: rooms, log: rooms.Log, tracer: rooms.Tracer.Tracer("github.com/eventsvc/eventsvc/api")}
+	router := chi.NewRouter()
+	router.Use(withRequestID, s.recoverPanics, routeOnSpan)
+	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		notFound("there is no "+r.URL.Path+" here; /docs shows what there is").write(w, r)
+	})
+	router.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+		methodNotAllowed(router, r).write(w, r)
+	})
+	s.mountPages(router)
+	api := s.describe(router)
+	spec, err := yaml(api)
+	if err != nil {
+		panic(err) // a document of our own making always encodes
+	}
+	s.mountDocs(router, spec)
+	return router
+}
+
+// Spec is openapi.yaml.
+func Spec(version string) ([]byte, error) {
+	s := &server{Rooms: Rooms{Version: version, Gate: &access.Gate{}}}
+	return yaml(s.describe(chi.NewRouter()))
+}
+
+func yaml(api huma.API) ([]byte, error) { return api.OpenAPI().YAML() }
+
+// describe registers every operation.
+func (s *server) describe(router chi.Router) huma.API {
+	adoptErrors()
+	huma.ValidateStrictCasing = true
+	huma.DefaultArrayNullable = false
+	config := huma.DefaultConfig("eventsvc", apiVersion)
+	config.Info.Description = "POST an event once under an Idempotency-Key; every receiver gets it as a signed webhook, at least once, on its own terms."
+	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
+	config.CreateHooks = nil
+	config.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
+	config.Transformers = append(config.Transformers, stampRequestID)
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer", Description: "An API key."}}
+	config.Servers = []*huma.Server{{URL: "/"}}
+	api := humachi.New(router, config)
+	api.UseMiddleware(s.authenticate(api), refuseUnknownQuery(api))
+	s.events(api)
+	s.receivers(api)
+	s.deliveries(api)
+	return api
+}
+
+// apiVersion is the version of the API, which is not that of the program.
+const apiVersion = "1"
+
+// jsonFormat writes answers without escaping what needs no escape, and carries
+// embedded JSON as it is.
+var jsonFormat = huma.Format{
+	Marshal: func(w io.Writer, v any) error {
+		return json.MarshalWrite(w, v, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
+	},
+	Unmarshal: func(data []byte, v any) error { return json.Unmarshal(data, v) },
+}
+
+// operation is what every operation of the API has in common.
+func operation(method, path, id, tag, summary, description string) huma.Operation {
+	return huma.Operation{
+		Method: method, Path: path, OperationID: id, Summary: summary, Description: description, Tags: []string{tag},
+		Security:        []map[string][]string{{"bearer": {}}},
+		MaxBodyBytes:    maxBody + 1,
+		BodyReadTimeout: bodyReadTimeout,
+	}
+}

@@ -1,0 +1,74 @@
+package around
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+)
+
+// durationBuckets are those of OpenTelemetry's conventions, in seconds.
+var durationBuckets = []float64{0.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
+
+// Meter counts attempts and times them, by outcome, status and class. Neither a target
+// nor an address is ever a label: there may be any number of them.
+func Meter(provider metric.MeterProvider) (Hook, error) {
+	meter := provider.Meter(instrumentation)
+	attempts, err1 := meter.Int64Counter("eventsvc.deliveries.attempts", metric.WithUnit("{attempt}"),
+		metric.WithDescription("Attempts that ended, by what they came to."))
+	seconds, err2 := meter.Float64Histogram("eventsvc.attempt.duration", metric.WithUnit("s"),
+		metric.WithDescription("How long attempts took."), metric.WithExplicitBucketBoundaries(durationBuckets...))
+	active, err3 := meter.Int64UpDownCounter("eventsvc.attempts.active", metric.WithUnit("{attempt}"),
+		metric.WithDescription("Attempts under way."))
+	for _, err := range []error{err1, err2, err3} {
+		if err != nil {
+			return nil, fmt.Errorf("make the meters of attempts: %w", err)
+		}
+	}
+	m := &meters{attempts: attempts, seconds: seconds, active: active}
+	return HookFunc(m.enter), nil
+}
+
+type meters struct {
+	attempts metric.Int64Counter
+	seconds  metric.Float64Histogram
+	active   metric.Int64UpDownCounter
+	labels   sync.Map // labelKey -> metric.MeasurementOption
+}
+
+func (m *meters) enter(ctx context.Context, _ event.Context) (context.Context, Exit, error) {
+	m.active.Add(ctx, 1)
+	return ctx, func(r event.Result) error {
+		m.active.Add(ctx, -1)
+		labels := m.labelsFor(&r)
+		m.attempts.Add(ctx, 1, labels)
+		m.seconds.Record(ctx, r.Verdict.Duration.Seconds(), labels)
+		return nil
+	}, nil
+}
+
+// labelKey is one of the few combinations of labels there are.
+type labelKey struct {
+	outcome event.Outcome
+	status  event.Status
+	class   event.Class
+}
+
+// labelsFor makes the labels of a combination once.
+func (m *meters) labelsFor(r *event.Result) metric.MeasurementOption {
+	key := labelKey{event.OutcomeUnknown, "", ""}
+	if r.Recorded {
+		key = labelKey{r.Settlement.Outcome, r.Settlement.Status, r.Settlement.Class}
+	}
+	if made, ok := m.labels.Load(key); ok {
+		return made.(metric.MeasurementOption)
+	}
+	made := metric.WithAttributeSet(attribute.NewSet(
+		attribute.String("outcome", string(key.outcome)), attribute.String("status", string(key.status)), attribute.String("class", string(key.class))))
+	m.labels.Store(key, made)
+	return made
+}

@@ -1,0 +1,64 @@
+package event
+
+import "time"
+
+// Format is what a receiver is sent.
+type Format string
+
+// The formats. Their bytes are frozen: a change would be a new format.
+const (
+	FormatStandard          Format = "standard" // {"type","timestamp","data"}
+	FormatCloudEvents       Format = "cloudevents"
+	FormatCloudEventsBinary Format = "cloudevents-binary"
+	FormatRaw               Format = "raw" // data alone
+)
+
+// Receiver is who is told, and on what terms, with every default filled in.
+type Receiver struct {
+	Key      string
+	Lane     string
+	Patterns []Pattern
+	Tenant   string // only this tenant's events, or "" for all
+	Terms
+	MaxAttempts       int           // copied onto the row when an event is fired
+	Due               time.Duration // the first attempt comes this long after recorded_at
+	Timeout           time.Duration // of a whole attempt
+	Lease             time.Duration // of a claim; exceeds Timeout by LeaseMargin at least
+	Format            Format
+	Headers           map[string]string
+	PermanentStatuses []int
+	MaxConcurrency    int  // attempts in flight per target and process
+	Trace             bool // send traceparent
+}
+
+// LeaseMargin is by how much a lease must exceed the attempt's timeout, so that a
+// verdict can still be recorded under it.
+const LeaseMargin = 5 * time.Second
+
+// Wants reports whether an event of that type and tenant is owed to the receiver.
+// Tenants fail closed: a receiver of one tenant is never owed an event without.
+func (r *Receiver) Wants(eventType, tenant string) bool {
+	if r.Tenant != "" && r.Tenant != tenant {
+		return false
+	}
+	for _, p := range r.Patterns {
+		if p.Matches(eventType) {
+			return true
+		}
+	}
+	return false
+}
+
+// Target is one address, with what an attempt there needs.
+type Target struct {
+	ID       TargetID
+	Name     string // "" for the implicit target of a receiver without fan-out
+	Receiver *Receiver
+	URL      string
+	// Secrets are the live signing secrets, newest first. All of them sign.
+	Secrets []Secret
+	// Paused keeps the work owed and makes no request.
+	Paused bool
+	// Deleted says that the address is gone: what it is still owed is orphaned.
+	Deleted bool
+}

@@ -1,0 +1,233 @@
+package fire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/ledger"
+)
+
+// statementTimeout ends a write in the server before its caller is told that it
+// failed, so that a fire that was answered 503 does not commit afterwards.
+const statementTimeout = 1500 * time.Millisecond
+
+// commit writes the plans in one round trip and one transaction: keys, then events and
+// debts for the keys that were won. It answers the plans, those that lost their key
+// included, unless the registry has moved on: then it writes nothing and answers the
+// registry's revision.
+func (d *Desk) commit(ctx context.Context, plans []plan, revision int64, lockWait time.Duration) (int64, error) {
+	var b pgx.Batch
+	ledger.Pin(&b, lockWait)
+	b.Queue(`SELECT set_config('statement_timeout', @ms, true)`, pgx.NamedArgs{"ms": fmt.Sprint(statementTimeout.Milliseconds())})
+	c := turn(plans)
+	b.Queue(sqlSpend, c.keyArgs(revision))
+	b.Queue(sqlWriteEvents, c.eventArgs())
+	ledger.Owe(&b, debtsOf(plans))
+
+	won := make(map[event.ID]bool, len(plans))
+	var recordedAt time.Time
+	results := d.pool.SendBatch(ctx, &b)
+	defer results.Close()
+	for range 2 {
+		if _, err := results.Exec(); err != nil {
+			return 0, fmt.Errorf("pin plans: %w", err)
+		}
+	}
+	current, err := readWon(results, won)
+	if err != nil {
+		return 0, err
+	}
+	if recordedAt, err = readRecorded(results); err != nil {
+		return 0, err
+	}
+	// Closing reads the debts' result and the end of the transaction: the commit.
+	if err := results.Close(); err != nil {
+		return 0, fmt.Errorf("write events: %w", err)
+	}
+	if current != revision {
+		return current, nil
+	}
+	winners, losers := part(plans, won)
+	d.committed(targetsOf(winners))
+	for _, p := range winners {
+		p.answer(Receipt{Event: p.fact(recordedAt), Owed: p.owed}, nil)
+	}
+	if len(losers) == 0 {
+		return current, nil
+	}
+	return current, d.replay(ctx, losers)
+}
+
+func readWon(results pgx.BatchResults, won map[event.ID]bool) (revision int64, err error) {
+	rows, err := results.Query()
+	if err != nil {
+		return 0, fmt.Errorf("spend keys: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id *[16]byte
+		var rev *int64
+		if err := rows.Scan(&id, &rev); err != nil {
+			return 0, fmt.Errorf("spend keys: %w", err)
+		}
+		if id != nil {
+			won[*id] = true
+		}
+		if rev != nil {
+			revision = *rev
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return 0, fmt.Errorf("spend keys: %w", err)
+	}
+	return revision, nil
+}
+
+func readRecorded(results pgx.BatchResults) (at time.Time, err error) {
+	rows, err := results.Query()
+	if err != nil {
+		return at, fmt.Errorf("write events: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(&at); err != nil {
+			return at, fmt.Errorf("write events: %w", err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return at, fmt.Errorf("write events: %w", err)
+	}
+	return at, nil
+}
+
+func part(plans []plan, won map[event.ID]bool) (winners, losers []plan) {
+	for _, p := range plans {
+		if won[p.id] {
+			winners = append(winners, p)
+		} else {
+			losers = append(losers, p)
+		}
+	}
+	return winners, losers
+}
+
+func debtsOf(plans []plan) []ledger.Debt {
+	var debts []ledger.Debt
+	for _, p := range plans {
+		debts = append(debts, p.debts...)
+	}
+	return debts
+}
+
+// fact is the event that a draft became.
+func (p *plan) fact(recordedAt time.Time) event.Event {
+	return event.Event{ID: p.id, Type: p.draft.Type, Data: p.draft.Data, Facts: p.draft.Facts, RecordedAt: recordedAt, TraceParent: p.draft.TraceParent}
+}
+
+// replay answers plans whose keys had been spent. A key that nobody holds any more
+// leaves its plan unanswered, to be written again.
+func (d *Desk) replay(ctx context.Context, losers []plan) error {
+	spent, err := d.readSpent(ctx, losers)
+	if err != nil {
+		return err
+	}
+	for i, p := range losers {
+		s, ok := spent[i]
+		switch {
+		case !ok:
+		case s.event.ID == p.id:
+			// A try before this one was committed although its answer was lost.
+			d.committed(targetsOf([]plan{p}))
+			p.answer(Receipt{Event: s.event, Owed: s.owed}, nil)
+		case !sameFact(p.draft, s.body, &s.event):
+			p.answer(Receipt{}, ErrKeyReused)
+		default:
+			p.answer(Receipt{Event: s.event, Owed: s.owed, Replayed: true}, nil)
+		}
+	}
+	return nil
+}
+
+// columns are plans turned on their side: one array a column.
+type columns struct {
+	producers                                                                []int32
+	ids                                                                      [][16]byte
+	hashes, owes, data                                                       [][]byte
+	keys, types                                                              []string
+	tenants, subjects, sources, correlations, causations, suppressed, traces []*string
+	actors, metadata                                                         []*string
+	occurred                                                                 []*time.Time
+}
+
+func turn(plans []plan) *columns {
+	c := &columns{}
+	for _, p := range plans {
+		f := p.draft
+		c.producers = append(c.producers, int32(f.Producer))
+		c.ids = append(c.ids, p.id)
+		c.hashes = append(c.hashes, f.Body[:])
+		c.owes = append(c.owes, encodeOwed(p.owed))
+		c.data = append(c.data, f.Data)
+		c.keys = append(c.keys, f.Key)
+		c.types = append(c.types, f.Type)
+		c.tenants = append(c.tenants, orNull(f.Tenant))
+		c.subjects = append(c.subjects, orNull(f.Subject))
+		c.sources = append(c.sources, orNull(f.Source))
+		c.correlations = append(c.correlations, orNull(f.CorrelationID))
+		c.causations = append(c.causations, orNull(f.CausationID))
+		c.traces = append(c.traces, orNull(f.TraceParent))
+		c.actors = append(c.actors, jsonOrNull(f.Actor, f.Actor == nil))
+		c.metadata = append(c.metadata, jsonOrNull(f.Metadata, len(f.Metadata) == 0))
+		c.occurred = append(c.occurred, timeOrNull(f.OccurredAt))
+		reason := ""
+		if f.Suppress != nil {
+			reason = f.Suppress.Reason
+		}
+		c.suppressed = append(c.suppressed, orNull(reason))
+	}
+	return c
+}
+
+func (c *columns) keyArgs(revision int64) pgx.NamedArgs {
+	return pgx.NamedArgs{"producers": c.producers, "keys": c.keys, "ids": c.ids, "hashes": c.hashes, "owes": c.owes, "revision": revision}
+}
+
+func (c *columns) eventArgs() pgx.NamedArgs {
+	return pgx.NamedArgs{
+		"ids": c.ids, "types": c.types, "producers": c.producers, "keys": c.keys, "tenants": c.tenants, "subjects": c.subjects,
+		"sources": c.sources, "occurred": c.occurred, "correlations": c.correlations, "causations": c.causations,
+		"actors": c.actors, "metadata": c.metadata, "suppressed": c.suppressed, "traces": c.traces, "data": c.data,
+	}
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func timeOrNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func jsonOrNull(v any, none bool) *string {
+	if none {
+		return nil
+	}
+	encoded, err := json.Marshal(v)
+	if err != nil {
+		panic(errors.Join(errors.New("fire: strings always encode"), err))
+	}
+	s := string(encoded)
+	return &s
+}

@@ -1,0 +1,180 @@
+package fire
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+)
+
+// Book is what the desk asks who is to be told.
+type Book interface {
+	// Match is every target an event is owed to, and the revision that says so.
+	Match(eventType, tenant string) ([]*event.Target, int64)
+	// Reach reads what is newer, unless the book holds that revision already.
+	Reach(ctx context.Context, revision int64) error
+}
+
+// Desk takes fires and commits them in groups.
+type Desk struct {
+	pool      *pgxpool.Pool
+	book      Book
+	committed func([]event.TargetID)
+	log       *slog.Logger
+	in        chan *slip
+	stopped   chan struct{}
+	flushers  sync.WaitGroup
+}
+
+// Options are what a desk needs. Pool, Book and Log must be set.
+type Options struct {
+	Pool *pgxpool.Pool
+	Book Book
+	Log  *slog.Logger
+	// Committed is told, after each commit, the targets that are owed something
+	// new. It must not block.
+	Committed func([]event.TargetID)
+}
+
+// Bounds of one group, and of the queue before it.
+const (
+	flushers      = 2    // one commit in flight while the next group forms; more gained nothing when measured
+	maxGroup      = 1000 // fires
+	maxGroupBytes = 4 << 20
+	maxQueue      = 8192
+)
+
+// Times. A caller is answered within patience plus one write.
+const (
+	patience     = 2 * time.Second // for a place in a group
+	writeTimeout = 1900 * time.Millisecond
+)
+
+// slip is one fire on its way through the desk.
+type slip struct {
+	draft   *Draft
+	id      event.ID
+	state   atomic.Int32 // waiting, taken or withdrawn
+	done    chan struct{}
+	receipt Receipt
+	err     error
+}
+
+const (
+	waiting int32 = iota
+	taken
+	withdrawn
+)
+
+// NewDesk makes a desk; Run must run for fires to be answered.
+func NewDesk(o Options) *Desk {
+	d := &Desk{pool: o.Pool, book: o.Book, log: o.Log, committed: o.Committed, in: make(chan *slip, maxQueue), stopped: make(chan struct{})}
+	if d.committed == nil {
+		d.committed = func([]event.TargetID) {}
+	}
+	return d
+}
+
+// Run commits fires until the context ends, then answers those that are queued and
+// returns.
+func (d *Desk) Run(ctx context.Context) {
+	for range flushers {
+		d.flushers.Go(func() { d.serve(ctx) })
+	}
+	d.flushers.Wait()
+	close(d.stopped)
+}
+
+// Fire writes one event with its key and all that is owed for it, or nothing. The
+// draft must have passed Check. An error is one of this package's, or the database's.
+//
+// A caller whose context ends after its fire was taken into a group gets the context's
+// error although the fire may stand: the same key asks again.
+func (d *Desk) Fire(ctx context.Context, draft *Draft) (Receipt, error) {
+	s := &slip{draft: draft, id: event.NewID(time.Now()), done: make(chan struct{})}
+	select {
+	case d.in <- s:
+	case <-d.stopped:
+		return Receipt{}, ErrBusy
+	default:
+		return Receipt{}, ErrBusy
+	}
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		select {
+		case <-s.done:
+			return s.receipt, s.err
+		case <-d.stopped:
+			return d.lastWord(s)
+		case <-late.C:
+			if s.state.CompareAndSwap(waiting, withdrawn) {
+				return Receipt{}, ErrBusy
+			}
+		case <-ctx.Done():
+			return Receipt{}, ctx.Err()
+		}
+	}
+}
+
+// lastWord is the answer to a fire whose desk has stopped: the one it was given, if it
+// was taken at all.
+func (d *Desk) lastWord(s *slip) (Receipt, error) {
+	select {
+	case <-s.done:
+		return s.receipt, s.err
+	default:
+		return Receipt{}, ErrBusy
+	}
+}
+
+// serve takes the first slip, then whatever queued up behind it without waiting for
+// more, and writes them as one group.
+func (d *Desk) serve(ctx context.Context) {
+	for {
+		select {
+		case s := <-d.in:
+			d.flush(ctx, d.collect(s))
+		case <-ctx.Done():
+			for {
+				select {
+				case s := <-d.in:
+					d.flush(ctx, d.collect(s))
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+func (d *Desk) collect(first *slip) []*slip {
+	group, bytes := make([]*slip, 0, 16), 0
+	add := func(s *slip) {
+		if s.state.CompareAndSwap(waiting, taken) {
+			group = append(group, s)
+			bytes += len(s.draft.Data)
+		}
+	}
+	add(first)
+	for len(group) < maxGroup && bytes < maxGroupBytes {
+		select {
+		case s := <-d.in:
+			add(s)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// answer gives a slip its result.
+func (s *slip) answer(r Receipt, err error) {
+	s.receipt, s.err = r, err
+	close(s.done)
+}

@@ -1,0 +1,231 @@
+package fire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/ledger"
+	"github.com/eventsvc/eventsvc/internal/pg"
+)
+
+// Lock waits. A group must not stand still for one key that a transaction elsewhere
+// holds: it gives up early and its fires are written one by one, where only the one
+// that wants the held key waits longer.
+const (
+	groupLockWait  = 200 * time.Millisecond
+	singleLockWait = time.Second
+)
+
+// flush writes one group and answers every slip of it. Stopping does not cut it
+// short: a commit under way is waited for.
+func (d *Desk) flush(ctx context.Context, group []*slip) {
+	if len(group) == 0 {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	firsts, echoes := collapse(group)
+	d.settle(ctx, firsts, groupLockWait)
+	for _, e := range echoes {
+		e.slip.echo(e.of)
+	}
+}
+
+// echo is a slip with the key of another slip of its group.
+type echo struct{ slip, of *slip }
+
+// collapse parts a group into slips of different keys, in the order that keys are
+// locked in, and the echoes.
+func collapse(group []*slip) (firsts []*slip, echoes []echo) {
+	slices.SortStableFunc(group, func(x, y *slip) int {
+		return cmp.Or(cmp.Compare(x.draft.Producer, y.draft.Producer), cmp.Compare(x.draft.Key, y.draft.Key))
+	})
+	for _, s := range group {
+		if n := len(firsts); n > 0 && firsts[n-1].draft.Producer == s.draft.Producer && firsts[n-1].draft.Key == s.draft.Key {
+			echoes = append(echoes, echo{s, firsts[n-1]})
+			continue
+		}
+		firsts = append(firsts, s)
+	}
+	return firsts, echoes
+}
+
+// echo answers a slip from the first one of its key, which has been answered.
+func (s *slip) echo(of *slip) {
+	switch {
+	case of.err != nil && !errors.Is(of.err, ErrKeyReused):
+		s.answer(Receipt{}, of.err)
+	case of.err != nil:
+		// The first one met an older event; this one may be that event's repeat, which the
+		// caller finds out by asking again.
+		s.answer(Receipt{}, ErrKeyInUse)
+	case !sameFact(s.draft, of.draft.Body, &of.receipt.Event):
+		s.answer(Receipt{}, ErrKeyReused)
+	default:
+		r := of.receipt
+		r.Replayed = true
+		s.answer(r, nil)
+	}
+}
+
+// settle writes slips of different keys and answers them all. Where the group fails
+// as a whole, it finds out whose fault it was.
+func (d *Desk) settle(ctx context.Context, slips []*slip, lockWait time.Duration) {
+	writeCtx, cancel := context.WithTimeout(ctx, writeTimeout)
+	err := d.write(writeCtx, slips, lockWait)
+	if pg.Retryable(err) || pg.Unavailable(err) && !errors.Is(err, context.DeadlineExceeded) {
+		// The ids are the same, so a first try that was committed after all is recognised
+		// as one's own.
+		err = d.write(writeCtx, slips, lockWait)
+	}
+	cancel()
+	slips = unanswered(slips)
+	switch {
+	case len(slips) == 0:
+	case err == nil:
+		panic("fire: a slip was left without an answer")
+	case len(slips) == 1 && pg.LockTimeout(err) && lockWait < singleLockWait:
+		d.settle(ctx, slips, singleLockWait)
+	case len(slips) == 1 && pg.LockTimeout(err):
+		slips[0].answer(Receipt{}, ErrKeyInUse)
+	case len(slips) > 1 && pg.LockTimeout(err):
+		d.apart(ctx, slips)
+	case len(slips) > 1 && pg.BadData(err):
+		half := len(slips) / 2
+		d.settle(ctx, slips[:half], lockWait)
+		d.settle(ctx, slips[half:], lockWait)
+	default:
+		for _, s := range slips {
+			s.answer(Receipt{}, err)
+		}
+	}
+}
+
+// apart writes slips one by one, a few at once, so that those whose keys are free do
+// not wait for those whose keys are held.
+func (d *Desk) apart(ctx context.Context, slips []*slip) {
+	const atOnce = 4
+	slots := make(chan struct{}, atOnce)
+	for _, s := range slips {
+		slots <- struct{}{}
+		go func() {
+			defer func() { <-slots }()
+			d.settle(ctx, []*slip{s}, singleLockWait)
+		}()
+	}
+	for range atOnce {
+		slots <- struct{}{}
+	}
+}
+
+func unanswered(slips []*slip) []*slip {
+	return slices.DeleteFunc(slices.Clone(slips), func(s *slip) bool {
+		select {
+		case <-s.done:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// plan is a slip with what it is owed to.
+type plan struct {
+	*slip
+	debts []ledger.Debt
+	owed  []Owed
+}
+
+// maxGroupDebts bounds the deliveries of one transaction; a single fire may owe more.
+const maxGroupDebts = 5000
+
+// write plans the slips against the registry and writes them, until each is answered
+// or the database fails. Slips stay unanswered when it answers an error.
+func (d *Desk) write(ctx context.Context, slips []*slip, lockWait time.Duration) error {
+	slips = unanswered(slips)
+	for len(slips) > 0 {
+		plans, revision := d.plan(slips)
+		for len(plans) > 0 {
+			n := portion(plans)
+			current, err := d.commit(ctx, plans[:n], revision, lockWait)
+			if err != nil {
+				return err
+			}
+			if current != revision {
+				if err := d.book.Reach(ctx, current); err != nil {
+					return err
+				}
+				break
+			}
+			plans = plans[n:]
+		}
+		slips = unanswered(slips)
+	}
+	return nil
+}
+
+// plan matches every slip against one state of the registry. A slip that would owe
+// too much is answered at once.
+func (d *Desk) plan(slips []*slip) ([]plan, int64) {
+	for {
+		plans := make([]plan, 0, len(slips))
+		var revision int64
+		steady := true
+		for i, s := range slips {
+			targets, rev := d.book.Match(s.draft.Type, s.draft.Tenant)
+			if i > 0 && rev != revision {
+				steady = false
+				break
+			}
+			revision = rev
+			if s.draft.Suppress != nil {
+				targets = nil
+			}
+			p := plan{slip: s}
+			p.debts, p.owed = owe(s.id, targets, time.Now())
+			plans = append(plans, p)
+		}
+		if steady {
+			return slices.DeleteFunc(plans, tooWide), revision
+		}
+	}
+}
+
+func tooWide(p plan) bool {
+	if len(p.debts) <= maxFanOut {
+		return false
+	}
+	select {
+	case <-p.done:
+	default:
+		p.answer(Receipt{}, ErrTooWide)
+	}
+	return true
+}
+
+// portion is how many of the plans go into one transaction.
+func portion(plans []plan) int {
+	debts := 0
+	for i, p := range plans {
+		debts += len(p.debts)
+		if debts > maxGroupDebts && i > 0 {
+			return i
+		}
+	}
+	return len(plans)
+}
+
+// targetsOf is every target that plans owe something to.
+func targetsOf(plans []plan) []event.TargetID {
+	var ids []event.TargetID
+	for _, p := range plans {
+		for _, debt := range p.debts {
+			ids = append(ids, debt.TargetID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}

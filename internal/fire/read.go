@@ -1,0 +1,186 @@
+package fire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/ledger"
+)
+
+// ErrNotFound says that there is no event of that id.
+var ErrNotFound = errors.New("there is no such event")
+
+// spent is what a key was spent on.
+type spent struct {
+	event event.Event
+	body  [32]byte
+	owed  []Owed
+}
+
+// readSpent is, by the plan's place, what each plan's key was spent on. It must run
+// after the statement that lost the keys has returned: a statement does not see what
+// was committed while it waited.
+func (d *Desk) readSpent(ctx context.Context, plans []plan) (map[int]spent, error) {
+	producers, keys := make([]int32, len(plans)), make([]string, len(plans))
+	for i, p := range plans {
+		producers[i], keys[i] = int32(p.draft.Producer), p.draft.Key
+	}
+	var b pgx.Batch
+	ledger.Pin(&b, singleLockWait)
+	b.Queue(sqlReadSpent, pgx.NamedArgs{"producers": producers, "keys": keys})
+	results := d.pool.SendBatch(ctx, &b)
+	defer results.Close()
+	if _, err := results.Exec(); err != nil {
+		return nil, fmt.Errorf("pin plans: %w", err)
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return nil, fmt.Errorf("read spent keys: %w", err)
+	}
+	defer rows.Close()
+	found := make(map[int]spent, len(plans))
+	for rows.Next() {
+		n, s, err := scanSpent(rows)
+		if err != nil {
+			return nil, fmt.Errorf("read spent keys: %w", err)
+		}
+		found[n-1] = s
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read spent keys: %w", err)
+	}
+	rows.Close()
+	// The answer may be given only after this commit.
+	if err := results.Close(); err != nil {
+		return nil, fmt.Errorf("read spent keys: %w", err)
+	}
+	return found, nil
+}
+
+func scanSpent(rows pgx.Rows) (n int, s spent, err error) {
+	var place int64
+	var hash, owes []byte
+	var r record
+	if err := rows.Scan(append([]any{&place, (*[16]byte)(&s.event.ID), &hash, &owes}, r.fields()...)...); err != nil {
+		return 0, s, err
+	}
+	copy(s.body[:], hash)
+	if err := r.fill(&s.event); err != nil {
+		return 0, s, err
+	}
+	s.owed, err = decodeOwed(owes)
+	return int(place), s, err
+}
+
+// record is an event's row but for its id.
+type record struct {
+	recordedAt                                               time.Time
+	kind                                                     string
+	tenant, subject, source                                  *string
+	occurredAt                                               *time.Time
+	correlation, causation, actor, metadata, suppressed, trc *string
+	data                                                     []byte
+}
+
+func (r *record) fields() []any {
+	return []any{&r.recordedAt, &r.kind, &r.tenant, &r.subject, &r.source, &r.occurredAt, &r.correlation, &r.causation,
+		&r.actor, &r.metadata, &r.suppressed, &r.trc, &r.data}
+}
+
+func (r *record) fill(e *event.Event) error {
+	e.Type, e.Data, e.RecordedAt, e.TraceParent = r.kind, r.data, r.recordedAt, text0(r.trc)
+	e.Tenant, e.Subject, e.Source = text0(r.tenant), text0(r.subject), text0(r.source)
+	e.CorrelationID, e.CausationID = text0(r.correlation), text0(r.causation)
+	if r.occurredAt != nil {
+		e.OccurredAt = *r.occurredAt
+	}
+	if r.suppressed != nil {
+		e.Suppress = &event.Suppression{Reason: *r.suppressed}
+	}
+	if r.actor != nil {
+		if err := json.Unmarshal([]byte(*r.actor), &e.Actor); err != nil {
+			return fmt.Errorf("read the actor: %w", err)
+		}
+	}
+	if r.metadata != nil {
+		if err := json.Unmarshal([]byte(*r.metadata), &e.Metadata); err != nil {
+			return fmt.Errorf("read the metadata: %w", err)
+		}
+	}
+	return nil
+}
+
+func text0(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// Find is one event, or [ErrNotFound].
+func (d *Desk) Find(ctx context.Context, id event.ID) (event.Event, error) {
+	rows, err := d.pool.Query(ctx, sqlFindEvent, pgx.NamedArgs{"id": [16]byte(id)})
+	if err != nil {
+		return event.Event{}, fmt.Errorf("find event: %w", err)
+	}
+	e, err := pgx.CollectExactlyOneRow(rows, scanEvent)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return event.Event{}, ErrNotFound
+	}
+	if err != nil {
+		return event.Event{}, fmt.Errorf("find event: %w", err)
+	}
+	return e, nil
+}
+
+// Filter narrows a list. A zero field does not.
+type Filter struct {
+	Type, Tenant, Subject, CorrelationID string
+	From, To                             time.Time // of recorded_at; To is excluded
+	Below                                event.ID  // only events with smaller ids
+	Limit                                int
+}
+
+// List is the events that meet the filter, newest first.
+func (d *Desk) List(ctx context.Context, f Filter) ([]event.Event, error) {
+	args := pgx.NamedArgs{
+		"type": orNull(f.Type), "tenant": orNull(f.Tenant), "subject": orNull(f.Subject), "correlation": orNull(f.CorrelationID),
+		"since": timeOrNull(f.From), "until": timeOrNull(f.To), "limit": f.Limit, "below": idOrNull(f.Below), "root": nil,
+	}
+	// An event that begins a chain names it by its own id.
+	if root, err := event.ParseID(event.EventPrefix, f.CorrelationID); err == nil {
+		args["root"] = [16]byte(root)
+	}
+	// Planned for these very arguments: a generic plan would scan for every filter.
+	rows, err := d.pool.Query(ctx, sqlListEvents, pgx.QueryExecModeCacheDescribe, args)
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanEvent)
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	return list, nil
+}
+
+func scanEvent(row pgx.CollectableRow) (event.Event, error) {
+	var e event.Event
+	var r record
+	if err := row.Scan(append([]any{(*[16]byte)(&e.ID)}, r.fields()...)...); err != nil {
+		return e, err
+	}
+	return e, r.fill(&e)
+}
+
+func idOrNull(id event.ID) *[16]byte {
+	if id.IsZero() {
+		return nil
+	}
+	return (*[16]byte)(&id)
+}

@@ -1,0 +1,16 @@
+package fire
+
+import _ "embed"
+
+var (
+	//go:embed sql/spend.sql
+	sqlSpend string
+	//go:embed sql/write_events.sql
+	sqlWriteEvents string
+	//go:embed sql/read_spent.sql
+	sqlReadSpent string
+	//go:embed sql/find_event.sql
+	sqlFindEvent string
+	//go:embed sql/list_events.sql
+	sqlListEvents string
+)

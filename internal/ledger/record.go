@@ -1,0 +1,114 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+)
+
+// Entry is one settlement to record under a claim. Number and the rest of the
+// attempt's facts are passed as they were told to the receiver.
+type Entry struct {
+	event.Fence
+	Settlement event.Settlement
+	Attempt    event.Attempt
+}
+
+// Record writes settlements in one statement and says of each whether it was
+// recorded: false means that its claim had been lost, and nothing of it was written.
+// A terminal settlement moves the delivery to the past, any other puts it back.
+func (l *Ledger) Record(ctx context.Context, worker event.WorkerID, entries []Entry) ([]bool, error) {
+	order := make([]int, len(entries))
+	for i := range order {
+		order[i] = i
+	}
+	// Rows are locked in the order of their ids, so that no two batches deadlock.
+	slices.SortFunc(order, func(x, y int) int { return entries[x].Delivery.Compare(entries[y].Delivery) })
+	position := make(map[event.ID]int, len(entries))
+	c := newColumns(len(entries))
+	for _, i := range order {
+		position[entries[i].Delivery] = i
+		c.add(&entries[i])
+	}
+	recorded := make([]bool, len(entries))
+	err := l.pinned(ctx, sqlRecord, c.args(worker), func(rows pgx.Rows) error {
+		var id event.ID
+		err := rows.Scan((*[16]byte)(&id))
+		recorded[position[id]] = true
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("record %d verdicts: %w", len(entries), err)
+	}
+	return recorded, nil
+}
+
+// columns are a batch of entries turned on their side: one array a column.
+type columns struct {
+	ids                                       [][16]byte
+	evidence                                  [][]byte
+	claimed, started                          []time.Time
+	untils                                    []*time.Time
+	waits                                     []time.Duration
+	spent, numbers, http                      []int16
+	durations                                 []int32
+	statuses, outcomes, classes, errorsColumn []string
+}
+
+func newColumns(n int) *columns {
+	return &columns{
+		ids: make([][16]byte, 0, n), evidence: make([][]byte, 0, n), claimed: make([]time.Time, 0, n), started: make([]time.Time, 0, n),
+		untils: make([]*time.Time, 0, n), waits: make([]time.Duration, 0, n), spent: make([]int16, 0, n), numbers: make([]int16, 0, n),
+		http: make([]int16, 0, n), durations: make([]int32, 0, n), statuses: make([]string, 0, n), outcomes: make([]string, 0, n),
+		classes: make([]string, 0, n), errorsColumn: make([]string, 0, n),
+	}
+}
+
+func (c *columns) add(e *Entry) {
+	s, a := &e.Settlement, &e.Attempt
+	var until *time.Time
+	if !s.Until.IsZero() {
+		until = &s.Until
+	}
+	c.ids = append(c.ids, e.Delivery)
+	c.claimed = append(c.claimed, e.ClaimedAt)
+	c.statuses = append(c.statuses, string(s.Status))
+	c.spent = append(c.spent, int16(s.Spent))
+	c.waits = append(c.waits, s.Wait)
+	c.untils = append(c.untils, until)
+	c.numbers = append(c.numbers, int16(a.Number))
+	c.outcomes = append(c.outcomes, string(a.Outcome))
+	c.started = append(c.started, a.StartedAt)
+	c.durations = append(c.durations, int32(a.Duration.Milliseconds()))
+	c.http = append(c.http, int16(a.HTTPStatus))
+	c.classes = append(c.classes, string(a.Class))
+	c.errorsColumn = append(c.errorsColumn, safeText(a.Error))
+	c.evidence = append(c.evidence, encodeEvidence(a.Evidence))
+}
+
+func (c *columns) args(worker event.WorkerID) pgx.NamedArgs {
+	return pgx.NamedArgs{
+		"ids": c.ids, "claimed": c.claimed, "statuses": c.statuses, "spent": c.spent, "waits": c.waits, "untils": c.untils,
+		"numbers": c.numbers, "outcomes": c.outcomes, "started": c.started, "durations": c.durations, "http": c.http,
+		"classes": c.classes, "errors": c.errorsColumn, "evidence": c.evidence, "worker": int32(worker),
+	}
+}
+
+func encodeEvidence(e *event.Evidence) []byte {
+	if e == nil {
+		return nil
+	}
+	encoded, err := json.Marshal(e)
+	if err != nil {
+		// Evidence is strings and numbers; were it ever more, the verdict must still be
+		// recorded (P10).
+		return nil
+	}
+	return encoded
+}

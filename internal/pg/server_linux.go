@@ -1,0 +1,5 @@
+package pg
+
+import "syscall"
+
+func setParentDeathSignal(attr *syscall.SysProcAttr) { attr.Pdeathsig = fastShutdown }

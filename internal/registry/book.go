@@ -1,0 +1,201 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+)
+
+// Book is this process's memory of the registry: what fires are matched against and
+// what attempts are made with. It is as new as the revision it was last told of, see
+// [Book.Reach].
+type Book struct {
+	registry *Registry
+	log      *slog.Logger
+	page     atomic.Pointer[page]
+	reading  sync.Mutex
+}
+
+// page is one state of the registry. It is never changed, only replaced, but for the
+// cache of matches.
+type page struct {
+	revision int64
+	targets  map[event.TargetID]*entry
+	matches  sync.Map // matchKey -> []*event.Target
+	cached   atomic.Int32
+}
+
+// entry is a target with the ends of its secrets.
+type entry struct {
+	target  *event.Target
+	expires []time.Time // parallel to target.Secrets; zero is never
+}
+
+type matchKey struct{ eventType, tenant string }
+
+// maxMatches bounds the cache of matches: tenants and types are given by callers.
+const maxMatches = 10_000
+
+// NewBook makes an empty book.
+func (r *Registry) NewBook(log *slog.Logger) *Book {
+	b := &Book{registry: r, log: log}
+	b.page.Store(&page{targets: map[event.TargetID]*entry{}})
+	return b
+}
+
+// Revision is the state of the registry that the book holds.
+func (b *Book) Revision() int64 { return b.page.Load().revision }
+
+// Reach reads what is newer in the registry, unless the book is at the wanted
+// revision or past it already.
+func (b *Book) Reach(ctx context.Context, revision int64) error {
+	if b.Revision() >= revision {
+		return nil
+	}
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	if b.Revision() >= revision {
+		return nil
+	}
+	return b.read(ctx)
+}
+
+// Read reads what is newer in the registry.
+func (b *Book) Read(ctx context.Context) error {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	return b.read(ctx)
+}
+
+// row is one line of read_book.sql; all but the revision are null where nothing is
+// newer.
+type row struct {
+	Revision    int64
+	TargetID    *int32
+	Name        *string
+	URL         *string
+	Key         *string
+	Lane        *string
+	Declaration []byte
+	Paused      *bool
+	Deleted     *bool
+	Sealed      [][]byte
+	Expires     []*time.Time
+}
+
+func (b *Book) read(ctx context.Context) error {
+	old := b.page.Load()
+	rows, err := b.registry.pool.Query(ctx, sqlReadBook, pgx.NamedArgs{"known": old.revision})
+	if err != nil {
+		return fmt.Errorf("read the registry: %w", err)
+	}
+	newer, err := pgx.CollectRows(rows, pgx.RowToStructByName[row])
+	if err != nil {
+		return fmt.Errorf("read the registry: %w", err)
+	}
+	next := &page{revision: newer[0].Revision, targets: maps.Clone(old.targets)}
+	receivers := map[string]*event.Receiver{}
+	for _, r := range newer {
+		if r.TargetID == nil {
+			continue
+		}
+		e, err := b.open(r, receivers)
+		if err != nil {
+			// One declaration that cannot be read must not stop the others: what it is
+			// owed waits, and the line says whose it is.
+			b.log.ErrorContext(ctx, "a stored receiver cannot be used", "receiver", *r.Key, "err", err)
+			delete(next.targets, event.TargetID(*r.TargetID))
+			continue
+		}
+		next.targets[e.target.ID] = e
+	}
+	b.page.Store(next)
+	return nil
+}
+
+func (b *Book) open(r row, receivers map[string]*event.Receiver) (*entry, error) {
+	receiver := receivers[*r.Key]
+	if receiver == nil {
+		var d Declaration
+		if err := json.Unmarshal(r.Declaration, &d); err != nil {
+			return nil, fmt.Errorf("read its declaration: %w", err)
+		}
+		receiver = d.Resolve(*r.Key, b.registry.o.Defaults)
+		receiver.Lane = *r.Lane
+		receivers[*r.Key] = receiver
+	}
+	e := &entry{
+		target: &event.Target{
+			ID: event.TargetID(*r.TargetID), Name: *r.Name, Receiver: receiver,
+			URL: *r.URL, Paused: *r.Paused, Deleted: *r.Deleted,
+		},
+	}
+	for i, sealed := range r.Sealed {
+		secret, err := b.registry.o.Sealer.Open(e.target.ID, sealed)
+		if err != nil {
+			return nil, err
+		}
+		e.target.Secrets = append(e.target.Secrets, secret)
+		var end time.Time
+		if r.Expires[i] != nil {
+			end = *r.Expires[i]
+		}
+		e.expires = append(e.expires, end)
+	}
+	return e, nil
+}
+
+// Target is the address of that number with its live secrets, or nil where the book
+// knows none.
+func (b *Book) Target(id event.TargetID) *event.Target {
+	e := b.page.Load().targets[id]
+	if e == nil {
+		return nil
+	}
+	if !slices.ContainsFunc(e.expires, func(end time.Time) bool { return !end.IsZero() }) {
+		return e.target
+	}
+	return e.withoutExpired(time.Now())
+}
+
+func (e *entry) withoutExpired(now time.Time) *event.Target {
+	live := *e.target
+	live.Secrets = nil
+	for i, end := range e.expires {
+		if end.IsZero() || now.Before(end) {
+			live.Secrets = append(live.Secrets, e.target.Secrets[i])
+		}
+	}
+	return &live
+}
+
+// Match is every target that an event of that type and tenant is owed to, in the
+// order of their numbers, with the revision that says so.
+func (b *Book) Match(eventType, tenant string) ([]*event.Target, int64) {
+	p := b.page.Load()
+	key := matchKey{eventType, tenant}
+	if found, ok := p.matches.Load(key); ok {
+		return found.([]*event.Target), p.revision
+	}
+	var matched []*event.Target
+	for _, e := range p.targets {
+		if !e.target.Deleted && e.target.Receiver.Wants(eventType, tenant) {
+			matched = append(matched, e.target)
+		}
+	}
+	slices.SortFunc(matched, func(x, y *event.Target) int { return int(x.ID) - int(y.ID) })
+	if p.cached.Add(1) <= maxMatches {
+		p.matches.Store(key, matched)
+	}
+	return matched, p.revision
+}

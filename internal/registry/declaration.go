@@ -1,0 +1,116 @@
+package registry
+
+import (
+	"time"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+)
+
+// Declaration is what is declared of a receiver, as it was written: a nil field was
+// left out and follows the settings of the process.
+type Declaration struct {
+	Events            []event.Pattern   `json:"events" doc:"Event types wanted: exact, prefix.* or *." minItems:"1" maxItems:"200" example:"[\"order.*\"]"`
+	URL               string            `json:"url,omitempty" doc:"Where events are POSTed: http or https." maxLength:"2000" example:"https://shop.example.com/hooks"`
+	Secret            string            `json:"secret,omitempty" doc:"Signing secret to use instead of a generated one: whsec_ and base64 of 24-64 bytes. Write only."`
+	Mode              string            `json:"mode,omitempty" enum:"durable" default:"durable" doc:"When it runs and with which guarantee."`
+	Site              string            `json:"site,omitempty" enum:"relay" default:"relay" doc:"Where it runs."`
+	Lane              string            `json:"lane,omitempty" default:"default" doc:"Keeps work apart that must not queue behind other work." maxLength:"64"`
+	Tenant            string            `json:"tenant,omitempty" doc:"Only this tenant's events." maxLength:"255"`
+	MaxAttempts       *int              `json:"max_attempts,omitempty" doc:"Attempts before the delivery is dead; copied to a delivery when its event is fired." minimum:"1" maximum:"1000"`
+	BackoffBase       *event.Duration   `json:"backoff_base,omitempty" doc:"Ceiling of the first wait; it doubles with each attempt." example:"2s"`
+	BackoffCap        *event.Duration   `json:"backoff_cap,omitempty" doc:"No wait's ceiling is higher." example:"1h"`
+	GiveUpAfter       *event.Duration   `json:"give_up_after,omitempty" doc:"Bounds uncounted deferrals, measured from when the delivery became owed." example:"2d"`
+	CountDeferrals    *bool             `json:"count_deferrals,omitempty" default:"true" doc:"false: a 429 or 503 with Retry-After spends no attempt; needs give_up_after."`
+	Due               *event.Duration   `json:"due,omitempty" doc:"The first attempt comes this long after the event was recorded." example:"48h"`
+	Timeout           *event.Duration   `json:"timeout,omitempty" default:"10s" doc:"Bound of a whole attempt, at most 5m." example:"10s"`
+	Lease             *event.Duration   `json:"lease,omitempty" doc:"How long a worker may hold a delivery; must exceed timeout by more than 5s. Default: timeout + 20s." example:"30s"`
+	Format            event.Format      `json:"format,omitempty" enum:"standard,cloudevents,cloudevents-binary,raw" default:"standard" doc:"What is sent."`
+	Headers           map[string]string `json:"headers,omitempty" doc:"Static extra headers."`
+	PermanentStatuses []int             `json:"permanent_statuses,omitempty" doc:"Statuses that mean: never again. Default [410]."`
+	MaxConcurrency    *int              `json:"max_concurrency,omitempty" default:"32" minimum:"1" maximum:"1000" doc:"Attempts in flight, per process."`
+	Trace             *bool             `json:"trace,omitempty" default:"true" doc:"Send the traceparent of the attempt's span."`
+	Description       string            `json:"description,omitempty" maxLength:"1000"`
+	Metadata          map[string]string `json:"metadata,omitempty" doc:"Flat strings for your own use."`
+}
+
+// Defaults are the terms of receivers that declare none.
+type Defaults struct {
+	MaxAttempts   int
+	Curve         event.Curve
+	Lease         time.Duration // zero: timeout + 20s
+	MaxRetryAfter time.Duration
+}
+
+// What a receiver gets that declares nothing else.
+const (
+	defaultTimeout        = 10 * time.Second
+	defaultLeaseOver      = 20 * time.Second // over the timeout
+	defaultMaxConcurrency = 32
+)
+
+var defaultPermanent = []int{410}
+
+// Resolve fills in every default: the receiver as it is used.
+func (d *Declaration) Resolve(key string, def Defaults) *event.Receiver {
+	r := &event.Receiver{
+		Key:      key,
+		Lane:     d.lane(),
+		Patterns: d.Events,
+		Tenant:   d.Tenant,
+		Terms: event.Terms{
+			Curve: event.Curve{
+				Base: or(d.BackoffBase, def.Curve.Base),
+				Cap:  or(d.BackoffCap, def.Curve.Cap),
+			},
+			CountDeferrals: d.CountDeferrals == nil || *d.CountDeferrals,
+			GiveUpAfter:    or(d.GiveUpAfter, 0),
+			MaxRetryAfter:  def.MaxRetryAfter,
+		},
+		MaxAttempts:       def.MaxAttempts,
+		Due:               or(d.Due, 0),
+		Timeout:           d.timeout(),
+		Lease:             d.lease(def),
+		Format:            d.Format,
+		Headers:           d.Headers,
+		PermanentStatuses: d.PermanentStatuses,
+		MaxConcurrency:    defaultMaxConcurrency,
+		Trace:             d.Trace == nil || *d.Trace,
+	}
+	if d.MaxAttempts != nil {
+		r.MaxAttempts = *d.MaxAttempts
+	}
+	if d.MaxConcurrency != nil {
+		r.MaxConcurrency = *d.MaxConcurrency
+	}
+	if r.Format == "" {
+		r.Format = event.FormatStandard
+	}
+	if r.PermanentStatuses == nil {
+		r.PermanentStatuses = defaultPermanent
+	}
+	return r
+}
+
+func (d *Declaration) lane() string {
+	if d.Lane == "" {
+		return event.DefaultLane
+	}
+	return d.Lane
+}
+
+func (d *Declaration) timeout() time.Duration { return or(d.Timeout, defaultTimeout) }
+
+func (d *Declaration) lease(def Defaults) time.Duration {
+	fallback := d.timeout() + defaultLeaseOver
+	if def.Lease > d.timeout()+event.LeaseMargin {
+		fallback = def.Lease
+	}
+	return or(d.Lease, fallback)
+}
+
+func or(declared *event.Duration, fallback time.Duration) time.Duration {
+	if declared == nil {
+		return fallback
+	}
+	return time.Duration(*declared)
+}

@@ -1,0 +1,273 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+)
+
+// Receiver is a declared receiver as it stands.
+type Receiver struct {
+	ID          int32
+	Key         string
+	Declaration json.RawMessage
+	Version     int // of the declaration; the ETag
+	PausedAt    *time.Time
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	TargetID    event.TargetID
+	URL         string
+}
+
+// Declared is the declaration as it was written, with its destination.
+func (r *Receiver) Declared() (Declaration, error) {
+	var d Declaration
+	if err := json.Unmarshal(r.Declaration, &d); err != nil {
+		return d, fmt.Errorf("read the declaration of receiver %s: %w", r.Key, err)
+	}
+	d.URL = r.URL
+	return d, nil
+}
+
+// Errors of the registry.
+var (
+	ErrNotFound = errors.New("there is no such receiver")
+	// ErrChanged says that the receiver's version is not the one the caller has seen.
+	ErrChanged = errors.New("the receiver was changed meanwhile")
+	// ErrSecretSet says that a declaration gave a secret other than the live ones.
+	ErrSecretSet = errors.New("the receiver has another signing secret already")
+)
+
+// Put is what declaring a receiver came to.
+type Put struct {
+	Receiver Receiver
+	Created  bool
+	// Secret is the signing secret where this call made it; it is shown once.
+	Secret event.Secret
+}
+
+// Declare writes a receiver under its key: idempotent and complete, so that what the
+// declaration leaves out is back at its default. The declaration must have passed
+// Check. ifVersion, unless 0, is the version that must be in force, else the answer
+// is [ErrChanged]; the same declaration again changes nothing.
+func (r *Registry) Declare(ctx context.Context, key string, d Declaration, ifVersion int) (put Put, err error) {
+	err = r.write(ctx, func(tx pgx.Tx, revision int64) error {
+		old, err := find(ctx, tx, key)
+		found := err == nil
+		switch {
+		case err != nil && !errors.Is(err, ErrNotFound):
+			return err
+		case ifVersion != 0 && (!found || old.Version != ifVersion):
+			return ErrChanged
+		}
+		stored, err := storedForm(d)
+		if err != nil {
+			return err
+		}
+		if found && old.URL == d.URL && sameJSON(old.Declaration, stored) {
+			if err := r.sameSecret(ctx, tx, old.TargetID, d.Secret); err != nil {
+				return err
+			}
+			put = Put{Receiver: old}
+			return errUnchanged
+		}
+		return r.replace(ctx, tx, key, d, stored, found, revision, &put)
+	})
+	if errors.Is(err, errUnchanged) {
+		err = nil
+	}
+	return put, err
+}
+
+// errUnchanged rolls a write back that had nothing to write, so that no revision is
+// drawn and nobody reloads.
+var errUnchanged = errors.New("nothing to change")
+
+func (r *Registry) replace(ctx context.Context, tx pgx.Tx, key string, d Declaration, stored []byte, found bool, revision int64, put *Put) error {
+	var lane, id int32
+	if err := tx.QueryRow(ctx, sqlKeepLane, pgx.NamedArgs{"name": d.lane(), "revision": revision}).Scan(&lane); err != nil {
+		return fmt.Errorf("keep lane %s: %w", d.lane(), err)
+	}
+	if err := tx.QueryRow(ctx, sqlPutReceiver, pgx.NamedArgs{"key": key, "lane": lane, "declaration": stored, "revision": revision}).Scan(&id); err != nil {
+		return fmt.Errorf("put receiver %s: %w", key, err)
+	}
+	var target event.TargetID
+	if err := tx.QueryRow(ctx, sqlPutTarget, pgx.NamedArgs{"receiver": id, "name": "", "url": d.URL, "revision": revision}).Scan((*int32)(&target)); err != nil {
+		return fmt.Errorf("put the address of receiver %s: %w", key, err)
+	}
+	secret, err := r.firstSecret(ctx, tx, target, d.Secret, found)
+	if err != nil {
+		return err
+	}
+	now, err := find(ctx, tx, key)
+	if err != nil {
+		return err
+	}
+	*put = Put{Receiver: now, Created: !found, Secret: secret}
+	return nil
+}
+
+// firstSecret gives a new receiver the given secret, or one of the service's making.
+// A receiver that exists keeps its own; changing it is a rotation.
+func (r *Registry) firstSecret(ctx context.Context, tx pgx.Tx, target event.TargetID, given string, found bool) (event.Secret, error) {
+	if found {
+		return nil, r.sameSecret(ctx, tx, target, given)
+	}
+	secret := newSecret()
+	if given != "" {
+		var err error
+		if secret, err = event.ParseSecret(given); err != nil {
+			return nil, event.Flaws{{Pointer: "/secret", Message: err.Error()}}
+		}
+	}
+	if _, err := tx.Exec(ctx, sqlDropSecrets, pgx.NamedArgs{"target": target}); err != nil {
+		return nil, fmt.Errorf("forget old secrets: %w", err)
+	}
+	if _, err := tx.Exec(ctx, sqlAddSecret, pgx.NamedArgs{"target": target, "sealed": r.o.Sealer.Seal(target, secret)}); err != nil {
+		return nil, fmt.Errorf("add a secret: %w", err)
+	}
+	return secret, nil
+}
+
+func (r *Registry) sameSecret(ctx context.Context, tx pgx.Tx, target event.TargetID, given string) error {
+	if given == "" {
+		return nil
+	}
+	rows, err := tx.Query(ctx, sqlLiveSecrets, pgx.NamedArgs{"target": target})
+	if err != nil {
+		return fmt.Errorf("read the live secrets: %w", err)
+	}
+	live, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	if err != nil {
+		return fmt.Errorf("read the live secrets: %w", err)
+	}
+	for _, sealed := range live {
+		if secret, err := r.o.Sealer.Open(target, sealed); err == nil && secret.Reveal() == given {
+			return nil
+		}
+	}
+	return ErrSecretSet
+}
+
+// Find is the receiver of that key, or [ErrNotFound].
+func (r *Registry) Find(ctx context.Context, key string) (Receiver, error) {
+	return find(ctx, r.pool, key)
+}
+
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func find(ctx context.Context, q querier, key string) (Receiver, error) {
+	rows, err := q.Query(ctx, sqlFindReceiver, pgx.NamedArgs{"key": key})
+	if err != nil {
+		return Receiver{}, fmt.Errorf("find receiver %s: %w", key, err)
+	}
+	found, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Receiver])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Receiver{}, ErrNotFound
+	}
+	if err != nil {
+		return Receiver{}, fmt.Errorf("find receiver %s: %w", key, err)
+	}
+	return found, nil
+}
+
+// List is up to limit receivers whose keys come after the given one, in order.
+func (r *Registry) List(ctx context.Context, after string, limit int) ([]Receiver, error) {
+	rows, err := r.pool.Query(ctx, sqlListReceivers, pgx.NamedArgs{"after": after, "limit": limit})
+	if err != nil {
+		return nil, fmt.Errorf("list receivers: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Receiver])
+	if err != nil {
+		return nil, fmt.Errorf("list receivers: %w", err)
+	}
+	return list, nil
+}
+
+// Remove deletes a receiver. settle is called in the same transaction with the
+// targets that are gone, and says what becomes of what they are still owed: an error
+// of it leaves everything as it was.
+func (r *Registry) Remove(ctx context.Context, key string, ifVersion int, settle func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error) error {
+	return r.write(ctx, func(tx pgx.Tx, revision int64) error {
+		rows, err := tx.Query(ctx, sqlRemoveReceiver, pgx.NamedArgs{"key": key, "version": ifVersion, "revision": revision})
+		if err != nil {
+			return fmt.Errorf("remove receiver %s: %w", key, err)
+		}
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+		if err != nil {
+			return fmt.Errorf("remove receiver %s: %w", key, err)
+		}
+		if len(ids) == 0 {
+			if _, err := find(ctx, tx, key); err != nil {
+				return err
+			}
+			return ErrChanged
+		}
+		targets := make([]event.TargetID, len(ids))
+		for i, id := range ids {
+			targets[i] = event.TargetID(id)
+		}
+		return settle(ctx, tx, targets)
+	})
+}
+
+// Pause stops new attempts at a receiver, or lets them go on. What it is owed stays
+// owed.
+func (r *Registry) Pause(ctx context.Context, key string, paused bool) (Receiver, error) {
+	var now Receiver
+	err := r.write(ctx, func(tx pgx.Tx, revision int64) error {
+		tag, err := tx.Exec(ctx, sqlPauseReceiver, pgx.NamedArgs{"key": key, "paused": paused, "revision": revision})
+		if err != nil {
+			return fmt.Errorf("pause receiver %s: %w", key, err)
+		}
+		if tag.RowsAffected() == 0 {
+			return ErrNotFound
+		}
+		now, err = find(ctx, tx, key)
+		return err
+	})
+	return now, err
+}
+
+// write runs one change of the registry in a transaction that holds its next
+// revision.
+func (r *Registry) write(ctx context.Context, change func(tx pgx.Tx, revision int64) error) error {
+	return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+		var revision int64
+		if err := tx.QueryRow(ctx, sqlNextRevision).Scan(&revision); err != nil {
+			return fmt.Errorf("draw the next revision of the registry: %w", err)
+		}
+		return change(tx, revision)
+	})
+}
+
+// storedForm is the declaration without its destination and secret, which have
+// columns of their own.
+func storedForm(d Declaration) ([]byte, error) {
+	d.URL, d.Secret = "", ""
+	d.Events = event.NormalizePatterns(d.Events)
+	stored, err := json.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("encode the declaration: %w", err)
+	}
+	return stored, nil
+}
+
+// sameJSON compares a declaration as the database returns it with one as written.
+func sameJSON(stored, written []byte) bool {
+	var a, b Declaration
+	if json.Unmarshal(stored, &a) != nil || json.Unmarshal(written, &b) != nil {
+		return false
+	}
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}

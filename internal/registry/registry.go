@@ -1,0 +1,26 @@
+package registry
+
+import (
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Registry reads and writes the declarations.
+type Registry struct {
+	pool *pgxpool.Pool
+	o    Options
+}
+
+// Options are what the registry needs to know of the process. Sealer and CheckURL
+// must be set.
+type Options struct {
+	Defaults Defaults
+	Sealer   *Sealer
+	// CheckURL is the egress policy's view of an address at the time it is declared.
+	CheckURL func(url string) error
+}
+
+// New makes a registry over the pool.
+func New(pool *pgxpool.Pool, o Options) *Registry { return &Registry{pool: pool, o: o} }
+
+// Defaults are the terms of receivers that declare none.
+func (r *Registry) Defaults() Defaults { return r.o.Defaults }

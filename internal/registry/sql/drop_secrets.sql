@@ -1,0 +1,2 @@
+-- registry: forget all secrets of a target.
+DELETE FROM eventsvc.secrets WHERE target_id = @target;

@@ -1,0 +1,134 @@
+package relay
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/ledger"
+	"github.com/eventsvc/eventsvc/internal/pg"
+)
+
+// recorder writes verdicts in batches: whatever was settled while the last batch was
+// being written is the next one.
+type recorder struct {
+	ledger Ledger
+	worker event.WorkerID
+	log    *slog.Logger
+	in     chan *line
+}
+
+// line is one entry on its way into the ledger.
+type line struct {
+	ledger.Entry
+	lapse time.Time // when the claim's lease lapses, by our own clock
+	done  chan bool
+}
+
+// maxBatch bounds one statement. recordTimeout bounds one try.
+const (
+	maxBatch      = 1000
+	recordTimeout = 5 * time.Second
+	retryPause    = 100 * time.Millisecond
+)
+
+func newRecorder(l Ledger, worker event.WorkerID, log *slog.Logger) *recorder {
+	return &recorder{ledger: l, worker: worker, log: log, in: make(chan *line, maxBatch)}
+}
+
+// record writes one settlement and reports whether it stands. False: the claim was
+// lost, or the database could not be reached before its lease lapsed.
+func (r *recorder) record(ctx context.Context, e ledger.Entry, lapse time.Time) bool {
+	l := &line{Entry: e, lapse: lapse, done: make(chan bool, 1)}
+	select {
+	case r.in <- l:
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case recorded := <-l.done:
+		return recorded
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// run writes until the context ends.
+func (r *recorder) run(ctx context.Context) {
+	for {
+		select {
+		case l := <-r.in:
+			r.write(ctx, r.collect(l))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *recorder) collect(first *line) []*line {
+	batch := []*line{first}
+	for len(batch) < maxBatch {
+		select {
+		case l := <-r.in:
+			batch = append(batch, l)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// write records a batch. The requests were made already, so a database that is away
+// is tried again for as long as the leases live: giving up would make them again.
+func (r *recorder) write(ctx context.Context, batch []*line) {
+	for {
+		recorded, err := r.try(ctx, batch)
+		if err == nil {
+			for i, l := range batch {
+				l.done <- recorded[i]
+			}
+			return
+		}
+		if ctx.Err() != nil || !pg.Unavailable(err) && !pg.Retryable(err) {
+			r.log.ErrorContext(ctx, "verdicts could not be recorded; their deliveries return when their leases lapse", "verdicts", len(batch), "err", err)
+			abandon(batch)
+			return
+		}
+		r.log.WarnContext(ctx, "verdicts could not be recorded yet; trying again", "verdicts", len(batch), "err", err)
+		sleep(ctx, retryPause)
+		if batch = live(batch); len(batch) == 0 {
+			return
+		}
+	}
+}
+
+func (r *recorder) try(ctx context.Context, batch []*line) ([]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	entries := make([]ledger.Entry, len(batch))
+	for i, l := range batch {
+		entries[i] = l.Entry
+	}
+	return r.ledger.Record(ctx, r.worker, entries)
+}
+
+// live drops the lines whose leases have lapsed: their rows are no longer ours.
+func live(batch []*line) []*line {
+	now := time.Now()
+	kept := batch[:0]
+	for _, l := range batch {
+		if now.Before(l.lapse) {
+			kept = append(kept, l)
+		} else {
+			l.done <- false
+		}
+	}
+	return kept
+}
+
+func abandon(batch []*line) {
+	for _, l := range batch {
+		l.done <- false
+	}
+}
