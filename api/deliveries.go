@@ -12,8 +12,8 @@ import (
 	"github.com/eventsvc/eventsvc/internal/ledger"
 )
 
-// deliveryView is a delivery as the API shows it, whichever table holds it.
-type deliveryView struct {
+// DeliveryView is a delivery as the API shows it, whichever table holds it.
+type DeliveryView struct {
 	_             struct{}     `additionalProperties:"true"`
 	ID            string       `json:"id" example:"dlv_01jxkg2c8zf3v9e4m6r7t8w9yb"`
 	EventID       string       `json:"event_id"`
@@ -40,7 +40,7 @@ type deliveryView struct {
 
 // deliveryWithAttempts is a delivery shown alone.
 type deliveryWithAttempts struct {
-	deliveryView
+	DeliveryView
 	AttemptLog []attemptView `json:"attempt_log" doc:"Every attempt, oldest first."`
 }
 
@@ -58,8 +58,8 @@ type attemptView struct {
 	Response   *event.Response `json:"response,omitempty"`
 }
 
-func showDelivery(d *ledger.Delivery) deliveryView {
-	v := deliveryView{
+func showDelivery(d *ledger.Delivery) DeliveryView {
+	v := DeliveryView{
 		ID: d.ID.Text(event.DeliveryPrefix), EventID: d.EventID.Text(event.EventPrefix), Type: d.Type, Receiver: d.Receiver, Target: d.Target,
 		Lane: d.Lane, Status: d.Status, Attempts: d.Attempts, MaxAttempts: d.MaxAttempts, DueAt: moment(d.DueAt), OwedSince: d.OwedSince.UTC(),
 		Why: why(d), ClaimedBy: d.ClaimedBy, ClaimedAt: moment(d.ClaimedAt), LeaseUntil: moment(d.LeaseUntil),
@@ -140,7 +140,7 @@ func (s *server) deliveries(api huma.API) {
 }
 
 type deliveryFilter struct {
-	pageInput
+	PageInput
 	Status   string    `query:"status" enum:"pending,claimed,failed,succeeded,dead,orphaned,cancelled"`
 	Receiver string    `query:"receiver"`
 	Target   string    `query:"target"`
@@ -152,7 +152,7 @@ type deliveryFilter struct {
 	To       time.Time `query:"to" doc:"Of events recorded before."`
 }
 
-func (s *server) listDeliveries(ctx context.Context, in *deliveryFilter) (*page[deliveryView], error) {
+func (s *server) listDeliveries(ctx context.Context, in *deliveryFilter) (*page[DeliveryView], error) {
 	below, err := in.start("deliveries", event.DeliveryPrefix)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveryFilter) (*page[
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return turnPage(&in.pageInput, "deliveries", list, func(d *ledger.Delivery) deliveryView { return showDelivery(d) },
+	return turnPage(&in.PageInput, "deliveries", list, func(d *ledger.Delivery) DeliveryView { return showDelivery(d) },
 		func(d *ledger.Delivery) string { return d.ID.Text(event.DeliveryPrefix) }), nil
 }
 
@@ -192,7 +192,7 @@ func (s *server) getDelivery(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	body := deliveryWithAttempts{deliveryView: showDelivery(&d), AttemptLog: []attemptView{}}
+	body := deliveryWithAttempts{DeliveryView: showDelivery(&d), AttemptLog: []attemptView{}}
 	for i := range attempts {
 		body.AttemptLog = append(body.AttemptLog, showAttempt(&attempts[i]))
 	}

@@ -85,7 +85,7 @@ type receipt struct {
 }
 
 type fireInput struct {
-	request
+	Request
 	Key     string `header:"Idempotency-Key" doc:"1-255 visible ASCII characters, bare or quoted; the same for every retry. Required."`
 	RawBody []byte `contentType:"application/json"`
 }
@@ -191,7 +191,7 @@ func readDraft(in *fireInput) (*fire.Draft, error) {
 type eventWithDeliveries struct {
 	_          struct{}       `additionalProperties:"true"`
 	Event      fact           `json:"event"`
-	Deliveries []deliveryView `json:"deliveries"`
+	Deliveries []DeliveryView `json:"deliveries"`
 }
 
 func (s *server) getEvent(ctx context.Context, in *struct {
@@ -209,7 +209,7 @@ func (s *server) getEvent(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	body := eventWithDeliveries{Event: showEvent(&e), Deliveries: []deliveryView{}}
+	body := eventWithDeliveries{Event: showEvent(&e), Deliveries: []DeliveryView{}}
 	for i := range deliveries {
 		body.Deliveries = append(body.Deliveries, showDelivery(&deliveries[i]))
 	}
@@ -217,7 +217,7 @@ func (s *server) getEvent(ctx context.Context, in *struct {
 }
 
 type eventFilter struct {
-	pageInput
+	PageInput
 	Type          string    `query:"type"`
 	Tenant        string    `query:"tenant"`
 	Subject       string    `query:"subject"`
@@ -238,6 +238,6 @@ func (s *server) listEvents(ctx context.Context, in *eventFilter) (*page[fact], 
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return turnPage(&in.pageInput, "events", list, func(e *event.Event) fact { return showEvent(e) },
+	return turnPage(&in.PageInput, "events", list, func(e *event.Event) fact { return showEvent(e) },
 		func(e *event.Event) string { return e.ID.Text(event.EventPrefix) }), nil
 }

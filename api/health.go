@@ -20,6 +20,9 @@ func (s *server) mountPages(router chi.Router) {
 	router.Get("/livez", s.live)
 	router.Get("/readyz", s.ready)
 	router.Get("/problems/{code}", kindHandler)
+	if s.Inbox != nil {
+		router.Method(http.MethodPost, "/dev/inbox", s.Inbox)
+	}
 	if s.Metrics != nil {
 		router.Method(http.MethodGet, "/metrics", s.Metrics)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/eventsvc/eventsvc/internal/event"
 )
 
-// pageInput is how every list is read: a bounded page, and a cursor to the next.
-type pageInput struct {
-	request
+// PageInput is how every list is read: a bounded page, and a cursor to the next.
+type PageInput struct {
+	Request
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"Entries a page."`
 	Cursor string `query:"cursor" doc:"next_cursor of the page before."`
 }
@@ -38,7 +38,7 @@ type cursor struct {
 const cursorVersion = 1
 
 // of names the list and its filters, so that a cursor opens no other list.
-func (in *pageInput) of(list string) string {
+func (in *PageInput) of(list string) string {
 	filters := url.Values{}
 	for name, values := range in.query {
 		if name != "cursor" && name != "limit" {
@@ -50,7 +50,7 @@ func (in *pageInput) of(list string) string {
 }
 
 // after is what the cursor says the page before ended with, or "".
-func (in *pageInput) after(list string) (string, error) {
+func (in *PageInput) after(list string) (string, error) {
 	if in.Cursor == "" {
 		return "", nil
 	}
@@ -63,7 +63,7 @@ func (in *pageInput) after(list string) (string, error) {
 }
 
 // start is after for lists that are ordered by id.
-func (in *pageInput) start(list string, p event.Prefix) (event.ID, error) {
+func (in *PageInput) start(list string, p event.Prefix) (event.ID, error) {
 	after, err := in.after(list)
 	if err != nil || after == "" {
 		return event.ID{}, err
@@ -77,7 +77,7 @@ func (in *pageInput) start(list string, p event.Prefix) (event.ID, error) {
 
 // turnPage shows up to limit entries; one more among them says that there is a next
 // page.
-func turnPage[E, T any](in *pageInput, list string, entries []E, show func(*E) T, key func(*E) string) *page[T] {
+func turnPage[E, T any](in *PageInput, list string, entries []E, show func(*E) T, key func(*E) string) *page[T] {
 	p := &page[T]{}
 	p.Body.Data = []T{}
 	if len(entries) > in.Limit {

@@ -124,7 +124,8 @@ func ifMatch(header string) (int, error) {
 	return version, nil
 }
 
-type receiverKey struct {
+// ReceiverKey names a receiver in a path.
+type ReceiverKey struct {
 	Key string `path:"key" doc:"1-255 of A-Z, a-z, 0-9, dot, _ and -." example:"shop.fulfilment"`
 }
 
@@ -154,7 +155,7 @@ func (s *server) receivers(api huma.API) {
 		op = operation(http.MethodPost, "/v1/receivers/{key}/"+verb, verb+"-receiver", "Receivers", strings.ToUpper(verb[:1])+verb[1:]+" a receiver",
 			"A paused receiver keeps what it is owed and gets no request.")
 		op.Errors = []int{401, 404, 503}
-		huma.Register(api, op, func(ctx context.Context, in *receiverKey) (*receiverOutput, error) {
+		huma.Register(api, op, func(ctx context.Context, in *ReceiverKey) (*receiverOutput, error) {
 			r, err := s.Registry.Pause(ctx, in.Key, paused)
 			if err != nil {
 				return nil, s.explain(ctx, err)
@@ -165,8 +166,8 @@ func (s *server) receivers(api huma.API) {
 }
 
 func (s *server) putReceiver(ctx context.Context, in *struct {
-	request
-	receiverKey
+	Request
+	ReceiverKey
 	IfMatch string `header:"If-Match" doc:"The ETag that must be in force."`
 	RawBody []byte `contentType:"application/json"`
 }) (*receiverOutput, error) {
@@ -195,7 +196,7 @@ func (s *server) putReceiver(ctx context.Context, in *struct {
 	return s.receiverOutput(ctx, &put.Receiver, put.Secret, status)
 }
 
-func (s *server) getReceiver(ctx context.Context, in *receiverKey) (*receiverOutput, error) {
+func (s *server) getReceiver(ctx context.Context, in *ReceiverKey) (*receiverOutput, error) {
 	r, err := s.Registry.Find(ctx, in.Key)
 	if err != nil {
 		return nil, s.explain(ctx, err)
@@ -203,7 +204,7 @@ func (s *server) getReceiver(ctx context.Context, in *receiverKey) (*receiverOut
 	return s.receiverOutput(ctx, &r, nil, http.StatusOK)
 }
 
-func (s *server) listReceivers(ctx context.Context, in *pageInput) (*page[receiverView], error) {
+func (s *server) listReceivers(ctx context.Context, in *PageInput) (*page[receiverView], error) {
 	after, err := in.after("receivers")
 	if err != nil {
 		return nil, err
@@ -225,8 +226,8 @@ func (s *server) listReceivers(ctx context.Context, in *pageInput) (*page[receiv
 }
 
 func (s *server) deleteReceiver(ctx context.Context, in *struct {
-	request
-	receiverKey
+	Request
+	ReceiverKey
 	IfMatch string `header:"If-Match" doc:"The ETag that must be in force."`
 	Owed    string `query:"owed" enum:"orphan,cancel" doc:"What becomes of deliveries that are still owed."`
 }) (*struct{}, error) {

@@ -8,22 +8,22 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 )
 
-// request gives a handler the headers and the query as they came: which of them were
+// Request gives a handler the headers and the query as they came: which of them were
 // sent at all, and how often.
-type request struct {
+type Request struct {
 	header http.Header
 	query  url.Values
 }
 
 // Resolve implements huma.Resolver.
-func (r *request) Resolve(ctx huma.Context) []error {
+func (r *Request) Resolve(ctx huma.Context) []error {
 	raw, _ := humachi.Unwrap(ctx)
 	r.header, r.query = raw.Header, raw.URL.Query()
 	return nil
 }
 
 // body is decode over a request's body, once its content type was checked.
-func (r *request) body(raw []byte, into any) error {
+func (r *Request) body(raw []byte, into any) error {
 	if err := checkContentType(r.header.Get("Content-Type"), r.header.Get("Content-Encoding")); err != nil {
 		return err
 	}

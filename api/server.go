@@ -24,12 +24,13 @@ import (
 type Rooms struct {
 	Desk     *fire.Desk
 	Registry *registry.Registry
-	Book     *registry.Book
 	Ledger   *ledger.Ledger
 	Gate     *access.Gate
 	// Ready says what keeps the process from doing its work; nothing: it is ready.
 	Ready   func(ctx context.Context) []Check
 	Metrics http.Handler
+	// Inbox, where given, takes webhooks at /dev/inbox.
+	Inbox   http.Handler
 	Tracer  trace.TracerProvider
 	Log     *slog.Logger
 	Version string
@@ -70,8 +71,8 @@ func New(rooms Rooms) http.Handler {
 }
 
 // Spec is openapi.yaml.
-func Spec(version string) ([]byte, error) {
-	s := &server{Rooms: Rooms{Version: version, Gate: &access.Gate{}}}
+func Spec() ([]byte, error) {
+	s := &server{Rooms: Rooms{Gate: &access.Gate{}}}
 	return yaml(s.describe(chi.NewRouter()))
 }
 

@@ -199,3 +199,13 @@ func (b *Book) Match(eventType, tenant string) ([]*event.Target, int64) {
 	}
 	return matched, p.revision
 }
+
+// Find is the target of that receiver and name with its live secrets, or nil.
+func (b *Book) Find(receiver, name string) *event.Target {
+	for id, e := range b.page.Load().targets {
+		if e.target.Receiver.Key == receiver && e.target.Name == name && !e.target.Deleted {
+			return b.Target(id)
+		}
+	}
+	return nil
+}

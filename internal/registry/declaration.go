@@ -17,13 +17,13 @@ type Declaration struct {
 	Lane              string            `json:"lane,omitempty" default:"default" doc:"Keeps work apart that must not queue behind other work." maxLength:"64"`
 	Tenant            string            `json:"tenant,omitempty" doc:"Only this tenant's events." maxLength:"255"`
 	MaxAttempts       *int              `json:"max_attempts,omitempty" doc:"Attempts before the delivery is dead; copied to a delivery when its event is fired." minimum:"1" maximum:"1000"`
-	BackoffBase       *event.Duration   `json:"backoff_base,omitempty" doc:"Ceiling of the first wait; it doubles with each attempt." example:"2s"`
-	BackoffCap        *event.Duration   `json:"backoff_cap,omitempty" doc:"No wait's ceiling is higher." example:"1h"`
-	GiveUpAfter       *event.Duration   `json:"give_up_after,omitempty" doc:"Bounds uncounted deferrals, measured from when the delivery became owed." example:"2d"`
+	BackoffBase       *event.Duration   `json:"backoff_base,omitempty" doc:"Ceiling of the first wait; it doubles with each attempt."`
+	BackoffCap        *event.Duration   `json:"backoff_cap,omitempty" doc:"No wait's ceiling is higher."`
+	GiveUpAfter       *event.Duration   `json:"give_up_after,omitempty" doc:"Bounds uncounted deferrals, measured from when the delivery became owed."`
 	CountDeferrals    *bool             `json:"count_deferrals,omitempty" default:"true" doc:"false: a 429 or 503 with Retry-After spends no attempt; needs give_up_after."`
-	Due               *event.Duration   `json:"due,omitempty" doc:"The first attempt comes this long after the event was recorded." example:"48h"`
-	Timeout           *event.Duration   `json:"timeout,omitempty" default:"10s" doc:"Bound of a whole attempt, at most 5m." example:"10s"`
-	Lease             *event.Duration   `json:"lease,omitempty" doc:"How long a worker may hold a delivery; must exceed timeout by more than 5s. Default: timeout + 20s." example:"30s"`
+	Due               *event.Duration   `json:"due,omitempty" doc:"The first attempt comes this long after the event was recorded."`
+	Timeout           *event.Duration   `json:"timeout,omitempty" doc:"Bound of a whole attempt, at most 5m Default: 10s."`
+	Lease             *event.Duration   `json:"lease,omitempty" doc:"How long a worker may hold a delivery; must exceed timeout by more than 5s. Default: timeout + 20s."`
 	Format            event.Format      `json:"format,omitempty" enum:"standard,cloudevents,cloudevents-binary,raw" default:"standard" doc:"What is sent."`
 	Headers           map[string]string `json:"headers,omitempty" doc:"Static extra headers."`
 	PermanentStatuses []int             `json:"permanent_statuses,omitempty" doc:"Statuses that mean: never again. Default [410]."`

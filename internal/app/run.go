@@ -1,0 +1,347 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventsvc/eventsvc/api"
+	"github.com/eventsvc/eventsvc/internal/access"
+	"github.com/eventsvc/eventsvc/internal/around"
+	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/fire"
+	"github.com/eventsvc/eventsvc/internal/ledger"
+	"github.com/eventsvc/eventsvc/internal/pg"
+	"github.com/eventsvc/eventsvc/internal/registry"
+	"github.com/eventsvc/eventsvc/internal/relay"
+	"github.com/eventsvc/eventsvc/internal/webhook"
+)
+
+// Role is which parts of the house a process runs.
+type Role struct {
+	API   bool
+	Relay bool
+}
+
+// Process is what a command makes of the house.
+type Process struct {
+	Config  Config
+	Role    Role
+	Version string
+	// WorkerID names the relay in claims and trails; "" is host, pid and a random part.
+	WorkerID string
+	Log      *slog.Logger
+	// Ready is called once the API listens, with its address.
+	Ready func(address string)
+	// Inbox, where given, makes the process its own receiver at /dev/inbox, which prints
+	// there what arrives.
+	Inbox io.Writer
+}
+
+// Run runs the process until the context ends, then stops it: readiness first, then
+// claims, then attempts under way, then the API, then the pools.
+func (p *Process) Run(ctx context.Context) error {
+	tel, err := newTelemetry(ctx, p.Version, p.Log)
+	if err != nil {
+		return err
+	}
+	defer p.flush(tel)
+
+	// Three pools, so that a busy relay cannot starve fires, nor lists either.
+	pools, err := p.openPools(ctx, tel)
+	if err != nil {
+		return err
+	}
+	defer pools.close()
+	if err := p.checkSchema(ctx, pools.api); err != nil {
+		return err
+	}
+
+	h, err := p.build(ctx, pools, tel)
+	if err != nil {
+		return err
+	}
+	return h.run(ctx)
+}
+
+// house is a process's rooms, wired.
+type house struct {
+	*Process
+	pools    *pools
+	tel      *telemetry
+	courier  *webhook.Courier
+	bell     *pg.Bell
+	book     *registry.Book
+	desk     *fire.Desk
+	relay    *relay.Relay
+	gauge    *gauge
+	registry *registry.Registry
+	ledger   *ledger.Ledger
+}
+
+func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*house, error) {
+	keys, err := p.Config.sealKeys()
+	if err != nil {
+		return nil, err
+	}
+	sealer, err := registry.NewSealer(keys...)
+	if err != nil {
+		return nil, err
+	}
+	if !sealer.Sealing() {
+		p.Log.Warn("signing secrets are stored unsealed; set EVENTSVC_SECRET_KEY to seal them")
+	}
+	hook, err := around.Builtin(tel.Traces, tel.Meters)
+	if err != nil {
+		return nil, err
+	}
+	policy := webhook.NewPolicy(p.Config.allowed()...)
+	h := &house{Process: p, pools: pools, tel: tel, gauge: &gauge{pool: pools.health}}
+	h.courier = webhook.New(webhook.Options{Version: p.Version, Source: p.Config.Source, Policy: policy})
+	h.bell = pg.NewBell(pools.health, p.Log)
+	h.registry = registry.New(pools.api, registry.Options{Defaults: p.Config.defaults(), Sealer: sealer, CheckURL: policy.CheckURL})
+	h.book = h.registry.NewBook(p.Log)
+	if err := h.book.Read(ctx); err != nil {
+		return nil, err
+	}
+	h.ledger = ledger.New(pools.api)
+	h.desk = fire.NewDesk(fire.Options{Pool: pools.api, Book: h.book, Log: p.Log, Committed: h.wake})
+	if p.Role.Relay {
+		if h.relay, err = p.newRelay(ctx, h, hook); err != nil {
+			return nil, err
+		}
+		h.gauge.relay = h.relay
+	}
+	return h, nil
+}
+
+func (p *Process) newRelay(ctx context.Context, h *house, hook around.Hook) (*relay.Relay, error) {
+	owed := ledger.New(h.pools.relay)
+	name := p.WorkerID
+	if name == "" {
+		name = workerName()
+	}
+	worker, err := owed.Enroll(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return relay.New(relay.Options{
+		Worker: worker, Ledger: owed, Book: h.book, Courier: h.courier, Hook: hook, Log: p.Log,
+		Slots: p.Config.RelayWorkers, Batch: p.Config.Batch, Poll: time.Duration(p.Config.Poll),
+		Grace: time.Duration(p.Config.ShutdownGrace), MaxClaims: p.Config.MaxClaims,
+	}), nil
+}
+
+// wake tells the relays of what was just committed: this process's at once, the others
+// by a notification.
+func (h *house) wake(targets []event.TargetID) {
+	if len(targets) == 0 {
+		return
+	}
+	if h.relay != nil {
+		h.relay.Wake(targets)
+	}
+	if h.Config.Wake == "notify" {
+		h.bell.Ring()
+	}
+}
+
+// run starts every part and waits. A part that fails stops the others.
+func (h *house) run(ctx context.Context) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	// What serves others ends after those it serves.
+	support, endSupport := context.WithCancel(context.WithoutCancel(ctx))
+	defer endSupport()
+	desk := make(chan struct{})
+	go func() { h.desk.Run(support); close(desk) }()
+	if h.Config.Wake == "notify" {
+		go h.bell.Run(support)
+	}
+	relayed := make(chan struct{})
+	if h.relay != nil {
+		if h.Config.Wake == "notify" {
+			go h.bell.Listen(groupCtx, h.listenURL(), h.relay.Look)
+		}
+		group.Go(func() error { defer close(relayed); h.relay.Run(groupCtx); return nil })
+	} else {
+		close(relayed)
+	}
+	group.Go(func() error { h.maintain(groupCtx); return nil })
+	if h.Role.API {
+		group.Go(func() error { return h.serve(groupCtx, relayed) })
+	} else if h.Ready != nil {
+		h.Ready("")
+	}
+	go func() { <-groupCtx.Done(); h.gauge.stopping.Store(true) }()
+	err := group.Wait()
+	endSupport()
+	<-desk
+	h.courier.CloseIdle()
+	return err
+}
+
+func (h *house) listenURL() string {
+	if h.Config.ListenURL != "" {
+		return h.Config.ListenURL
+	}
+	return h.Config.DatabaseURL
+}
+
+// serve answers requests until the context ends. It goes on answering while the relay
+// finishes what it has in hand, and then finishes what it has itself.
+func (h *house) serve(ctx context.Context, relayed <-chan struct{}) error {
+	listener, err := net.Listen("tcp", h.Config.Listen)
+	if err != nil {
+		return ConfigError{fmt.Sprintf("EVENTSVC_LISTEN is %s, which cannot be listened on: %v", h.Config.Listen, errors.Unwrap(err))}
+	}
+	rooms := api.Rooms{
+		Desk: h.desk, Registry: h.registry, Ledger: h.ledger, Gate: h.gate(), Ready: h.gauge.checks,
+		Metrics: h.tel.Metrics, Tracer: h.tel.Traces, Log: h.Log, Version: h.Version,
+	}
+	if h.Inbox != nil {
+		rooms.Inbox = inbox{h.book, h.Inbox}
+	}
+	handler := api.New(rooms)
+	server := &http.Server{
+		Handler: otelhttp.NewHandler(handler, "http", otelhttp.WithTracerProvider(h.tel.Traces), otelhttp.WithMeterProvider(h.tel.Meters),
+			otelhttp.WithPropagators(propagator()), otelhttp.WithFilter(worthTracing)),
+		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		ErrorLog: slog.NewLogLogger(h.Log.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	if h.Ready != nil {
+		h.Ready(listener.Addr().String())
+	}
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	<-relayed
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := server.Shutdown(patience); err != nil {
+		server.Close()
+	}
+	return nil
+}
+
+// worthTracing leaves out what is asked every few seconds.
+func worthTracing(r *http.Request) bool {
+	return r.URL.Path != "/livez" && r.URL.Path != "/readyz" && r.URL.Path != "/metrics"
+}
+
+func (h *house) gate() *access.Gate {
+	if h.Config.Auth == "off" {
+		return access.NewGate("")
+	}
+	return access.NewGate(h.Config.AdminKey)
+}
+
+// pools are a process's ways to its database.
+type pools struct{ api, relay, health *pgxpool.Pool }
+
+func (p *Process) openPools(ctx context.Context, tel *telemetry) (*pools, error) {
+	open := func(name string, most int32) (*pgxpool.Pool, error) {
+		return pg.Open(ctx, p.Config.DatabaseURL, pg.PoolOptions{Name: name, MaxConns: most, Traces: tracesOf(tel)})
+	}
+	apiPool, err1 := open("api", 16)
+	relayPool, err2 := open("relay", 4)
+	healthPool, err3 := open("health", 2)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	return &pools{apiPool, relayPool, healthPool}, nil
+}
+
+func (p *pools) close() {
+	p.api.Close()
+	p.relay.Close()
+	p.health.Close()
+}
+
+// checkSchema makes sure that the database is there and is the one this program was
+// made for. At start that is a matter of configuration; later, a bad day.
+func (p *Process) checkSchema(ctx context.Context, pool *pgxpool.Pool) error {
+	if err := awaitDatabase(ctx, pool); err != nil {
+		return err
+	}
+	if p.Config.AutoMigrate {
+		if err := pg.MigrateUp(ctx, pool, p.Log); err != nil {
+			return err
+		}
+	}
+	status, err := pg.Status(ctx, pool)
+	if err != nil {
+		return err
+	}
+	if !status.Current() {
+		return ConfigError{"DATABASE_URL leads to a database that this program cannot use: " + status.Advice()}
+	}
+	if skew, err := pg.Skew(ctx, pool); err == nil && skew.Abs() > 30*time.Second {
+		p.Log.Warn("this machine's clock and the database's differ; signatures carry this one's time", "difference", skew.Round(time.Second))
+	}
+	return nil
+}
+
+// OpenReady is a pool over the configured database, which has answered.
+func OpenReady(ctx context.Context, c Config) (*pgxpool.Pool, error) {
+	pool, err := pg.Open(ctx, c.DatabaseURL, pg.PoolOptions{Name: "command", MaxConns: 4})
+	if err != nil {
+		return nil, err
+	}
+	if err := awaitDatabase(ctx, pool); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// startPatience is how long a database may take to answer at start.
+const startPatience = 10 * time.Second
+
+func awaitDatabase(ctx context.Context, pool *pgxpool.Pool) error {
+	patience, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	err := pg.WaitReady(patience, pool)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return ConfigError{"DATABASE_URL leads to no database that answers: " + unreachable(err) + "; start it, or correct the URL"}
+}
+
+// flush sends the last spans and figures, for a moment.
+func (p *Process) flush(tel *telemetry) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := tel.Shutdown(ctx); err != nil {
+		p.Log.Warn("the last telemetry could not be exported", "err", err)
+	}
+}
+
+// workerName tells processes apart for people: a pid alone repeats in containers.
+func workerName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "host"
+	}
+	var random [3]byte
+	rand.Read(random[:])
+	return fmt.Sprintf("%s:%d:%s", host, os.Getpid(), hex.EncodeToString(random[:]))
+}

@@ -1,0 +1,136 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"time"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+)
+
+// Courier makes attempts. It is safe for concurrent use, and keeps connections open
+// between attempts.
+type Courier struct {
+	client    *http.Client
+	transport *http.Transport
+	agent     string
+	source    string
+}
+
+// Options are what a courier is told. The zero value denies private addresses.
+type Options struct {
+	Version string        // for the User-Agent
+	Source  string        // of CloudEvents that name none; default eventsvc
+	Policy  *Policy       // which addresses may be dialled; nil is NewPolicy()
+	DNS     *net.Resolver // nil is the system's
+}
+
+// Bounds of an attempt, beside the receiver's own timeout.
+const (
+	connectTimeout     = 10 * time.Second
+	tlsTimeout         = 10 * time.Second
+	idleTimeout        = 55 * time.Second // shorter than the minute after which many servers hang up
+	maxResponseHeaders = 64 << 10         // bounds a flood of 1xx answers too
+	idlePerHost        = 256
+)
+
+// New makes a courier.
+//
+// It speaks HTTP/1.1 alone. Over HTTP/2 a peer that answers GOAWAY or RST_STREAM makes
+// Go's client send a request again within one call, and one attempt must be one request
+// on the wire (P6); over HTTP/1.1 a request without a body to rewind is never resent.
+func New(o Options) *Courier {
+	policy := o.Policy
+	if policy == nil {
+		policy = NewPolicy()
+	}
+	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: o.DNS, Control: policy.control}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	c := &Courier{
+		agent:  "eventsvc/" + o.Version,
+		source: o.Source,
+		transport: &http.Transport{
+			Proxy:                  nil,
+			DialContext:            dialer.DialContext,
+			TLSHandshakeTimeout:    tlsTimeout,
+			Protocols:              protocols,
+			DisableCompression:     true,
+			MaxResponseHeaderBytes: maxResponseHeaders,
+			MaxIdleConns:           0,
+			MaxIdleConnsPerHost:    idlePerHost,
+			IdleConnTimeout:        idleTimeout,
+		},
+	}
+	if c.source == "" {
+		c.source = "eventsvc"
+	}
+	c.client = &http.Client{
+		Transport:     c.transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c
+}
+
+// CloseIdle closes connections that no attempt uses.
+func (c *Courier) CloseIdle() { c.transport.CloseIdleConnections() }
+
+// Attempt makes one request to the claim's target and reads the answer. It is total:
+// whatever the receiver does, and whatever is stored, is a verdict.
+func (c *Courier) Attempt(ctx context.Context, claim *event.Claim) event.Verdict {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, claim.To.Receiver.Timeout)
+	defer cancel()
+	seen := &sighting{began: began}
+	req, err := c.request(httptrace.WithClientTrace(ctx, seen.trace()), claim, began)
+	if err != nil {
+		return undeliverable(err, began)
+	}
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return seen.finish(failure(ctx, err, claim.To.Receiver.Timeout))
+	}
+	defer resp.Body.Close()
+	verdict := judge(resp, claim.To.Receiver, time.Now())
+	verdict.HTTPStatus = resp.StatusCode
+	verdict = seen.finish(verdict)
+	// The status line and the headers have decided. The body is evidence: it gets a
+	// moment, and may break, hang or never end.
+	late := time.AfterFunc(bodyPatience, cancel)
+	defer late.Stop()
+	verdict.Evidence.Response = testimony(resp)
+	return verdict
+}
+
+// bodyPatience is how long the body of an answer is waited for once the headers are in.
+const bodyPatience = time.Second
+
+// undeliverable is the verdict on a stored delivery that no request can be made of. It
+// would be the same every time.
+func undeliverable(err error, began time.Time) event.Verdict {
+	return event.Verdict{
+		Ruling: event.Permanent, Class: event.ClassDecode, Reason: "no request can be made of what is stored: " + err.Error(),
+		StartedAt: began, Duration: time.Since(began),
+	}
+}
+
+func (c *Courier) request(ctx context.Context, claim *event.Claim, now time.Time) (*http.Request, error) {
+	body, err := c.render(claim.To.Receiver.Format, &claim.Event)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, claim.To.URL, io.NopCloser(bytes.NewReader(body)))
+	if err != nil {
+		return nil, err
+	}
+	// A body that can be rewound lets the client send the request again by itself, on a
+	// kept-alive connection that turns out dead. A body that cannot, never.
+	req.GetBody = nil
+	req.ContentLength = int64(len(body))
+	c.writeHeaders(req.Header, ctx, claim, body, now)
+	return req, nil
+}

@@ -1,0 +1,127 @@
+package webhook
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+)
+
+// sighting is what is seen of a request on the wire.
+type sighting struct {
+	began                  time.Time
+	mu                     sync.Mutex // the transport may still dial when the attempt has ended
+	dns, connect, tls, got time.Time
+	timings                event.Timings
+}
+
+func (s *sighting) trace() *httptrace.ClientTrace {
+	note := func(at *time.Time) { s.mu.Lock(); *at = time.Now(); s.mu.Unlock() }
+	took := func(since *time.Time, ms *float64) {
+		s.mu.Lock()
+		*ms = milliseconds(time.Since(*since))
+		s.mu.Unlock()
+	}
+	return &httptrace.ClientTrace{
+		DNSStart:          func(httptrace.DNSStartInfo) { note(&s.dns) },
+		DNSDone:           func(httptrace.DNSDoneInfo) { took(&s.dns, &s.timings.DNS) },
+		ConnectStart:      func(string, string) { note(&s.connect) },
+		ConnectDone:       func(string, string, error) { took(&s.connect, &s.timings.Connect) },
+		TLSHandshakeStart: func() { note(&s.tls) },
+		TLSHandshakeDone:  func(tls.ConnectionState, error) { took(&s.tls, &s.timings.TLS) },
+		GotConn: func(info httptrace.GotConnInfo) {
+			s.mu.Lock()
+			s.timings.Reused = info.Reused
+			s.mu.Unlock()
+		},
+		GotFirstResponseByte: func() { took(&s.began, &s.timings.FirstByte) },
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// finish adds to a verdict when the attempt was and what was seen of it.
+func (s *sighting) finish(v event.Verdict) event.Verdict {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v.StartedAt, v.Duration = s.began, time.Since(s.began)
+	v.Evidence = &event.Evidence{Timings: s.timings}
+	return v
+}
+
+// Bounds of what is kept of an answer.
+const (
+	maxKeptBody   = 4 << 10
+	maxKeptHeader = 256
+)
+
+// keptHeaders are those worth keeping. Others may hold what is not ours to keep:
+// cookies, or our own credentials echoed.
+var keptHeaders = []string{"Content-Type", "Date", "Location", "Retry-After", "Server", "X-Request-Id",
+	"Eventsvc-Verdict", "Eventsvc-Counts", "Eventsvc-Not-Before"}
+
+// testimony is what the receiver said, made safe to store and to show: it reads at
+// most the part of the body that is kept, and takes what has come when the body breaks.
+func testimony(resp *http.Response) event.Response {
+	r := event.Response{}
+	for _, name := range keptHeaders {
+		if v := resp.Header.Get(name); v != "" {
+			if r.Headers == nil {
+				r.Headers = map[string]string{}
+			}
+			r.Headers[strings.ToLower(name)] = safeHeader(name, v)
+		}
+	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxKeptBody+1))
+	if len(body) > maxKeptBody {
+		body, r.Cut = body[:maxKeptBody], true
+	}
+	text := body
+	if r.Cut {
+		text = wholeRunes(body)
+	}
+	if utf8.Valid(text) && !strings.ContainsRune(string(text), 0) {
+		r.Body = string(text)
+	} else {
+		r.Body, r.Base64 = base64.StdEncoding.EncodeToString(body), true
+	}
+	return r
+}
+
+// safeHeader is a header's value as text, without control characters, and cut. A
+// Location is kept without its query, which may hold a secret.
+func safeHeader(name, v string) string {
+	if name == "Location" {
+		v, _, _ = strings.Cut(v, "?")
+	}
+	v = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(v, "\uFFFD"))
+	if len(v) > maxKeptHeader {
+		v = string(wholeRunes([]byte(v[:maxKeptHeader])))
+	}
+	return v
+}
+
+// wholeRunes drops the start of a rune that was cut at the end.
+func wholeRunes(b []byte) []byte {
+	for i := 1; i <= utf8.UTFMax && i <= len(b); i++ {
+		if tail := b[len(b)-i:]; utf8.RuneStart(tail[0]) {
+			if !utf8.FullRune(tail) {
+				return b[:len(b)-i]
+			}
+			break
+		}
+	}
+	return b
+}

@@ -1,0 +1,29 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+)
+
+// sign is the webhook-signature of Standard Webhooks 1.0: for each live secret, newest
+// first, "v1," and the base64 of HMAC-SHA256 over id.timestamp.body, separated by single
+// spaces. A receiver that knows any of the secrets can verify it.
+func sign(secrets []event.Secret, id, timestamp string, body []byte) string {
+	const item = len("v1,") + 44 + 1
+	out := make([]byte, 0, item*len(secrets))
+	var sum [sha256.Size]byte
+	for i, secret := range secrets {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte(id + "." + timestamp + "."))
+		mac.Write(body)
+		if i > 0 {
+			out = append(out, ' ')
+		}
+		out = append(out, "v1,"...)
+		out = base64.StdEncoding.AppendEncode(out, mac.Sum(sum[:0]))
+	}
+	return string(out)
+}
