@@ -8,6 +8,7 @@ import (
 	"mime"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -27,7 +28,7 @@ func checkContentType(contentType, encoding string) error {
 	}
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
-		return problem("unsupported-media-type", "send the body as application/json")
+		return problem("unsupported-media-type", fmt.Sprintf("the body is sent as %q; send it as application/json (with curl: -H 'Content-Type: application/json')", clip(contentType)))
 	}
 	return nil
 }
@@ -73,6 +74,8 @@ func meaning(err *json.SemanticError, into any) string {
 		return "is not known here" + spelling.DidYouMean(err.JSONPointer.LastToken(), members(err.GoType, into))
 	case err.GoType == nil:
 		return "has a value that cannot be read"
+	case isTime(err.GoType):
+		return "must be " + wanted(err.GoType)
 	case err.JSONKind == '"' && err.Err != nil && err.GoType.Kind() != reflect.String:
 		return err.Err.Error()
 	}
@@ -100,7 +103,7 @@ func wanted(t reflect.Type) string {
 	if t == reflect.TypeFor[event.Duration]() {
 		return `a duration such as "90s", "48h" or "2d"`
 	}
-	if t.PkgPath() == "time" && t.Name() == "Time" {
+	if isTime(t) {
 		return "a time as in RFC 3339, such as 2027-01-31T12:00:00Z"
 	}
 	switch t.Kind() {
@@ -116,6 +119,10 @@ func wanted(t reflect.Type) string {
 		return "an object"
 	}
 	return "a value of another type"
+}
+
+func isTime(t reflect.Type) bool {
+	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[*time.Time]()
 }
 
 func given(k jsontext.Kind) string {

@@ -51,7 +51,7 @@ type attemptView struct {
 	DurationMS int64           `json:"duration_ms"`
 	Outcome    event.Outcome   `json:"outcome" enum:"succeeded,failed,deferred,not_yet,unknown"`
 	Class      event.Class     `json:"class,omitempty"`
-	HTTPStatus int             `json:"http_status,omitempty"`
+	HTTPStatus int             `json:"http_status,omitempty,omitzero"`
 	Error      string          `json:"error,omitempty"`
 	Worker     string          `json:"worker"`
 	Timings    *event.Timings  `json:"timings,omitempty"`

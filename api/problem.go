@@ -151,6 +151,9 @@ func fromHuma(status int, msg string, errs []error) huma.StatusError {
 			return tooLargeFor(tooLarge.Limit)
 		}
 	}
+	if msg == "request body is required" {
+		return malformed("the body is empty; it must be one JSON object")
+	}
 	switch status {
 	case http.StatusRequestEntityTooLarge:
 		return problem("payload-too-large", "the request body is too large")

@@ -26,7 +26,7 @@ func newLogger(w io.Writer, format, level string) *slog.Logger {
 	}
 	var h slog.Handler = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: least})
 	if format == "text" {
-		h = tint.NewHandler(w, &tint.Options{Level: least, TimeFormat: time.TimeOnly, NoColor: !terminal(w)})
+		h = tint.NewTextHandler(w, &tint.Options{Level: least, TimeFormat: time.TimeOnly, NoColor: !terminal(w)})
 	}
 	return slog.New(around.LogHandler(h))
 }

@@ -51,7 +51,7 @@ type Response struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    string            `json:"body"`
 	// Base64 says that Body is base64 of bytes that are no text.
-	Base64 bool `json:"body_base64,omitempty"`
+	Base64 bool `json:"body_base64,omitempty,omitzero"`
 	// Cut says that the receiver sent more than is kept.
-	Cut bool `json:"body_cut,omitempty"`
+	Cut bool `json:"body_cut,omitempty,omitzero"`
 }

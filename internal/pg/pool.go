@@ -51,7 +51,7 @@ func Open(ctx context.Context, url string, o PoolOptions) (*pgxpool.Pool, error)
 		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	if o.Traces != nil {
-		c.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(o.Traces), otelpgx.WithSpanNameFunc(spanName), otelpgx.WithDisableQuerySpanNamePrefix())
+		c.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(o.Traces), otelpgx.WithSpanNameFunc(spanName))
 	}
 	config.MaxConnLifetime = maxLifetime
 	config.MaxConnLifetimeJitter = maxLifetime / 10

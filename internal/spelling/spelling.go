@@ -5,9 +5,10 @@ package spelling
 import "strings"
 
 // Nearest is the known name that is nearest to the given one, or "" where none is
-// near: equal but for case and separators, or at most a third of its letters away.
+// near: equal but for case and separators, or a third of its letters away at most (two
+// in a short name, which are then a pair changed about).
 func Nearest(name string, known []string) string {
-	best, distance := "", len(name)/3+1
+	best, distance := "", max(len(name)/3, min(2, len(name)-1))+1
 	for _, k := range known {
 		if plain(k) == plain(name) {
 			return k

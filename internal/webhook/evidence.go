@@ -16,10 +16,10 @@ import (
 
 // sighting is what is seen of a request on the wire.
 type sighting struct {
-	began                  time.Time
-	mu                     sync.Mutex // the transport may still dial when the attempt has ended
-	dns, connect, tls, got time.Time
-	timings                event.Timings
+	began             time.Time
+	mu                sync.Mutex // the transport may still dial when the attempt has ended
+	dns, connect, tls time.Time
+	timings           event.Timings
 }
 
 func (s *sighting) trace() *httptrace.ClientTrace {

@@ -1,0 +1,63 @@
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --warn-undefined-variables --no-builtin-rules
+
+.PHONY: help build test test-race check fmt vet lint openapi openapi-check migrate-new run up down e2e bench cover clean
+
+help: ## Show this
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+build: ## Build bin/eventsvc
+	CGO_ENABLED=0 go build -trimpath -o bin/eventsvc ./cmd/eventsvc
+
+run: ## Run everything on this machine, with nothing to set up
+	go run ./cmd/eventsvc dev
+
+test: ## Run every test
+	go test ./...
+
+test-race: ## Run every test under the race detector
+	go test -race ./...
+
+e2e: ## Run the stories against the real binary
+	go test -count=1 -v ./e2e
+
+check: vet lint openapi-check ## Everything a commit must pass but the tests
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt-clean: $$unformatted"; exit 1; }
+	go test ./internal/floors
+
+fmt: ## Format the code
+	gofmt -w $$(git ls-files '*.go')
+
+vet:
+	go vet ./...
+
+lint: ## Run staticcheck
+	go tool -modfile=tools/go.mod staticcheck ./...
+
+openapi: ## Write openapi.yaml anew
+	go run ./cmd/eventsvc openapi > openapi.yaml
+
+openapi-check:
+	go run ./cmd/eventsvc openapi | diff -u openapi.yaml - || { echo "openapi.yaml is stale: run make openapi"; exit 1; }
+
+bench: ## Benchmarks of the hot path, with allocations
+	go test -run '^$$' -bench . -benchmem ./internal/... ./api
+
+cover: ## Coverage by package
+	go test -coverprofile=cover.out ./... && go tool cover -func=cover.out | tail -1
+
+name ?= change
+migrate-new: ## Make the next migration: make migrate-new name=add_something
+	@last=$$(ls migrations/*.up.sql | sed -E 's,.*/0*([0-9]+)_.*,\1,' | sort -n | tail -1); next=$$(printf '%04d' $$((last + 1))); \
+	for way in up down; do printf "SET LOCAL lock_timeout = '3s';\n" > migrations/$${next}_$(name).$$way.sql; done; ls migrations/$${next}_*
+
+up: ## Run the service and its database in containers
+	docker compose up --build
+
+down: ## Stop them; their data stays
+	docker compose down
+
+clean: ## Remove what was built
+	rm -rf bin cover.out
