@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Entry is one settlement to record under a claim. Number and the rest of the
@@ -24,6 +25,29 @@ type Entry struct {
 // recorded: false means that its claim had been lost, and nothing of it was written.
 // A terminal settlement moves the delivery to the past, any other puts it back.
 func (l *Ledger) Record(ctx context.Context, worker event.WorkerID, entries []Entry) ([]bool, error) {
+	recorded, err := l.record(ctx, worker, entries)
+	if pg.BadData(err) {
+		// What is kept for people must never keep a verdict from being recorded (P10): it
+		// is left out rather than made again with every redelivery.
+		recorded, err = l.record(ctx, worker, bare(entries))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record %d verdicts: %w", len(entries), err)
+	}
+	return recorded, nil
+}
+
+// bare is the entries without what receivers had a hand in.
+func bare(entries []Entry) []Entry {
+	stripped := slices.Clone(entries)
+	for i := range stripped {
+		stripped[i].Attempt.Evidence = nil
+		stripped[i].Attempt.Error = "the details of this attempt could not be stored"
+	}
+	return stripped
+}
+
+func (l *Ledger) record(ctx context.Context, worker event.WorkerID, entries []Entry) ([]bool, error) {
 	order := make([]int, len(entries))
 	for i := range order {
 		order[i] = i
@@ -43,10 +67,7 @@ func (l *Ledger) Record(ctx context.Context, worker event.WorkerID, entries []En
 		recorded[position[id]] = true
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("record %d verdicts: %w", len(entries), err)
-	}
-	return recorded, nil
+	return recorded, err
 }
 
 // columns are a batch of entries turned on their side: one array a column.
