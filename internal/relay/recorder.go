@@ -30,7 +30,8 @@ type line struct {
 const (
 	maxBatch      = 1000
 	recordTimeout = 5 * time.Second
-	retryPause    = 100 * time.Millisecond
+	retryPause    = 100 * time.Millisecond // doubles up to
+	maxRetryPause = time.Second
 )
 
 func newRecorder(l Ledger, worker event.WorkerID, log *slog.Logger) *recorder {
@@ -82,7 +83,7 @@ func (r *recorder) collect(first *line) []*line {
 // write records a batch. The requests were made already, so a database that is away
 // is tried again for as long as the leases live: giving up would make them again.
 func (r *recorder) write(ctx context.Context, batch []*line) {
-	for {
+	for pause := retryPause; ; pause = min(2*pause, maxRetryPause) {
 		recorded, err := r.try(ctx, batch)
 		if err == nil {
 			for i, l := range batch {
@@ -95,8 +96,10 @@ func (r *recorder) write(ctx context.Context, batch []*line) {
 			abandon(batch)
 			return
 		}
-		r.log.WarnContext(ctx, "verdicts could not be recorded yet; trying again", "verdicts", len(batch), "err", err)
-		sleep(ctx, retryPause)
+		if pause == retryPause {
+			r.log.WarnContext(ctx, "verdicts could not be recorded yet; trying again while their leases live", "verdicts", len(batch), "err", err)
+		}
+		sleep(ctx, pause)
 		if batch = live(batch); len(batch) == 0 {
 			return
 		}

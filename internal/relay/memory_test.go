@@ -1,0 +1,179 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/ledger"
+)
+
+// memory is a ledger and a registry in memory, under fake time: what the relay does
+// with them is the same as with the real ones.
+type memory struct {
+	mu      sync.Mutex
+	targets map[event.TargetID]*event.Target
+	rows    map[event.ID]*row
+	ended   map[event.ID]event.Status
+	trail   []ledger.Entry
+	claims  []time.Time // when Claim was called
+	down    bool
+	records int // how often Record was called
+}
+
+type row struct {
+	event.Claim
+	by    event.WorkerID
+	lease time.Time
+}
+
+var errDown = &downError{}
+
+// downError is a database that is not there.
+type downError struct{}
+
+func (*downError) Error() string   { return "connection refused" }
+func (*downError) Timeout() bool   { return false }
+func (*downError) Temporary() bool { return true }
+
+func newMemory(receivers ...*event.Receiver) *memory {
+	m := &memory{targets: map[event.TargetID]*event.Target{}, rows: map[event.ID]*row{}, ended: map[event.ID]event.Status{}}
+	for i, r := range receivers {
+		m.targets[event.TargetID(i+1)] = &event.Target{ID: event.TargetID(i + 1), Receiver: r}
+	}
+	return m
+}
+
+func (m *memory) owe(target event.TargetID, n, budget int) []event.ID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ids := make([]event.ID, n)
+	for i := range ids {
+		ids[i] = event.NewID(time.Now())
+		m.rows[ids[i]] = &row{Claim: event.Claim{Fence: event.Fence{Delivery: ids[i]}, TargetID: target, MaxAttempts: budget,
+			AvailableAt: time.Now(), OwedSince: time.Now(), Sending: 1, Event: event.Event{ID: event.NewID(time.Now()), Type: "a.b", Data: []byte("{}")}}}
+	}
+	return ids
+}
+
+func (m *memory) Claim(_ context.Context, worker event.WorkerID, _ int, quotas []ledger.Quota) (ledger.Claims, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.claims = append(m.claims, time.Now())
+	if m.down {
+		return ledger.Claims{}, errDown
+	}
+	now := time.Now()
+	var claimed []event.Claim
+	for _, q := range quotas {
+		var due []*row
+		for _, r := range m.rows {
+			if r.TargetID == q.Target && r.lease.Before(now) && !r.AvailableAt.After(now) && !r.AvailableAt.Before(q.Floor) {
+				due = append(due, r)
+			}
+		}
+		slices.SortFunc(due, func(x, y *row) int {
+			if c := x.AvailableAt.Compare(y.AvailableAt); c != 0 {
+				return c
+			}
+			return bytes.Compare(x.Delivery[:], y.Delivery[:])
+		})
+		for _, r := range due[:min(q.N, len(due))] {
+			r.by, r.ClaimedAt, r.LeaseUntil, r.lease = worker, now, now.Add(q.Lease), now.Add(q.Lease)
+			claimed = append(claimed, r.Claim)
+		}
+	}
+	return ledger.Claims{Claims: claimed, Revision: 1}, nil
+}
+
+func (m *memory) Record(_ context.Context, worker event.WorkerID, entries []ledger.Entry) ([]bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.records++
+	if m.down {
+		return nil, errDown
+	}
+	recorded := make([]bool, len(entries))
+	for i, e := range entries {
+		r := m.rows[e.Delivery]
+		if r == nil || r.by != worker || !r.ClaimedAt.Equal(e.ClaimedAt) {
+			continue
+		}
+		recorded[i] = true
+		m.trail = append(m.trail, e)
+		r.Attempts += e.Settlement.Spent
+		if e.Settlement.Status.Terminal() {
+			delete(m.rows, e.Delivery)
+			m.ended[e.Delivery] = e.Settlement.Status
+			continue
+		}
+		r.by, r.lease, r.AvailableAt = 0, time.Time{}, time.Now().Add(e.Settlement.Wait)
+	}
+	return recorded, nil
+}
+
+func (m *memory) Release(_ context.Context, worker event.WorkerID, fences []event.Fence) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, f := range fences {
+		if r := m.rows[f.Delivery]; r != nil && r.by == worker && r.ClaimedAt.Equal(f.ClaimedAt) {
+			r.by, r.lease = 0, time.Time{}
+		}
+	}
+	return nil
+}
+
+func (m *memory) Backlog(context.Context) ([]event.TargetID, int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return nil, 0, errDown
+	}
+	var ids []event.TargetID
+	for _, r := range m.rows {
+		ids = append(ids, r.TargetID)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), 1, nil
+}
+
+func (m *memory) Target(id event.TargetID) *event.Target {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.targets[id]
+}
+
+func (m *memory) Reach(context.Context, int64) error { return nil }
+
+func (m *memory) setDown(down bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.down = down
+}
+
+// steal takes a row as another worker would, whose own clock is not ours.
+func (m *memory) steal(id event.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rows[id].by = 99
+}
+
+func (m *memory) held() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.rows {
+		if r.by != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *memory) status(id event.ID) event.Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ended[id]
+}
