@@ -85,8 +85,12 @@ func isTLS(err error) bool {
 	var alert tls.AlertError
 	var invalid x509.CertificateInvalidError
 	return errors.As(err, &verification) || errors.As(err, &record) || errors.As(err, &alert) || errors.As(err, &invalid) ||
-		strings.HasPrefix(err.Error(), "tls: ") || strings.Contains(err.Error(), "remote error: tls:") || strings.Contains(err.Error(), "TLS handshake")
+		strings.HasPrefix(err.Error(), "tls: ") || strings.Contains(err.Error(), "remote error: tls:") || strings.Contains(err.Error(), "TLS handshake") ||
+		speaksPlainHTTP(err)
 }
+
+// speaksPlainHTTP reports whether what answered a TLS greeting was an HTTP server.
+func speaksPlainHTTP(err error) bool { return strings.Contains(err.Error(), "HTTP response to HTTPS client") }
 
 func tlsReason(err error) string {
 	var invalid x509.CertificateInvalidError
@@ -100,7 +104,7 @@ func tlsReason(err error) string {
 		return "the certificate is for another host"
 	case errors.As(err, &unknown):
 		return "the certificate is signed by nobody we know (self-signed, or an intermediate is missing)"
-	case errors.As(err, &record):
+	case errors.As(err, &record), speaksPlainHTTP(err):
 		return "what answers does not speak TLS"
 	}
 	return "no TLS connection: " + plain(err)

@@ -1,0 +1,93 @@
+package webhook
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+)
+
+func secret(t testing.TB, text string) event.Secret {
+	t.Helper()
+	s, err := event.ParseSecret(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The vector of the Standard Webhooks specification's own tests.
+func TestSignatureMatchesTheSpecificationsVector(t *testing.T) {
+	key := secret(t, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	got := sign([]event.Secret{key}, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`))
+	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestEverySecretSignsNewestFirst(t *testing.T) {
+	old, new := secret(t, "whsec_"+strings.Repeat("A", 32)), secret(t, "whsec_"+strings.Repeat("B", 32))
+	both := sign([]event.Secret{new, old}, "id", "1", []byte("{}"))
+	if want := sign([]event.Secret{new}, "id", "1", []byte("{}")) + " " + sign([]event.Secret{old}, "id", "1", []byte("{}")); both != want {
+		t.Errorf("got %s, want %s", both, want)
+	}
+}
+
+// Verify and the reference library agree on what is signed and what is not.
+func TestVerifyAgreesWithTheReferenceLibrary(t *testing.T) {
+	const text = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	oracle, err := standardwebhooks.NewWebhook(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	good := func() (http.Header, []byte) {
+		body := []byte(`{"a":1}`)
+		stamp := now.Unix()
+		h := http.Header{}
+		h.Set("webhook-id", "dlv_1")
+		h.Set("webhook-timestamp", itoa(stamp))
+		h.Set("webhook-signature", sign([]event.Secret{secret(t, text)}, "dlv_1", itoa(stamp), body))
+		return h, body
+	}
+	for name, c := range map[string]struct {
+		change func(http.Header, []byte) []byte
+		says   string
+	}{
+		"as sent": {func(_ http.Header, b []byte) []byte { return b }, ""},
+		"beside another": {func(h http.Header, b []byte) []byte {
+			h.Set("webhook-signature", "v1,AAAA v2,x "+h.Get("webhook-signature"))
+			return b
+		}, ""},
+		"body altered":          {func(_ http.Header, b []byte) []byte { return append(b, ' ') }, "not made with this secret"},
+		"another id":            {func(h http.Header, b []byte) []byte { h.Set("webhook-id", "dlv_2"); return b }, "not made with this secret"},
+		"timestamp moved":       {func(h http.Header, b []byte) []byte { h.Set("webhook-timestamp", itoa(now.Unix()-1)); return b }, "not made with this secret"},
+		"timestamp too old":     {func(h http.Header, b []byte) []byte { h.Set("webhook-timestamp", itoa(now.Unix()-400)); return b }, "away from now"},
+		"timestamp no number":   {func(h http.Header, b []byte) []byte { h.Set("webhook-timestamp", "NaN"); return b }, "no number"},
+		"no id":                 {func(h http.Header, b []byte) []byte { h.Del("webhook-id"); return b }, "missing"},
+		"no signature":          {func(h http.Header, b []byte) []byte { h.Del("webhook-signature"); return b }, "missing"},
+		"another version alone": {func(h http.Header, b []byte) []byte { h.Set("webhook-signature", "v2,abc"); return b }, "no v1 signature"},
+	} {
+		h, body := good()
+		body = c.change(h, body)
+		err := Verify(h, body, now, secret(t, text))
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: got %v, want %q", name, err, c.says)
+		}
+		if theirs := oracle.Verify(body, h); (theirs == nil) != (err == nil) {
+			t.Errorf("%s: the reference library says %v, we say %v", name, theirs, err)
+		}
+	}
+}
+
+func BenchmarkSign(b *testing.B) {
+	key, body := []event.Secret{make(event.Secret, 32)}, make([]byte, 2048)
+	b.ReportAllocs()
+	for b.Loop() {
+		sign(key, "dlv_01jxkg2c8zf3v9e4m6r7t8w9ya", "1614265330", body)
+	}
+}
