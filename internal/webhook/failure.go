@@ -90,7 +90,9 @@ func isTLS(err error) bool {
 }
 
 // speaksPlainHTTP reports whether what answered a TLS greeting was an HTTP server.
-func speaksPlainHTTP(err error) bool { return strings.Contains(err.Error(), "HTTP response to HTTPS client") }
+func speaksPlainHTTP(err error) bool {
+	return strings.Contains(err.Error(), "HTTP response to HTTPS client")
+}
 
 func tlsReason(err error) string {
 	var invalid x509.CertificateInvalidError
