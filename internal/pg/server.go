@@ -46,45 +46,46 @@ const (
 )
 
 // StartServer starts the server of a directory, making its data the first time.
-func StartServer(ctx context.Context, o ServerOptions) (s *Server, err error) {
-	owner, err := serverUser()
-	if err != nil {
-		return nil, err
-	}
+func StartServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	s = &Server{done: make(chan struct{})}
-	defer func() {
-		if err != nil {
-			s.unlock()
-		}
-	}()
-	if s.lock, err = lockDir(o.Dir); err != nil {
-		return nil, err
-	}
-	home, err := homeFor(o.Dir, owner, o.Log)
+	lock, err := lockDir(o.Dir)
 	if err != nil {
 		return nil, err
 	}
-	s.data = filepath.Join(home, "data")
-	if s.socket, err = socketDir(home, owner); err != nil {
-		return nil, err
-	}
-	if err := stopLeftOver(ctx, s.data, o.Log); err != nil {
-		return nil, err
-	}
-	if err := initialize(ctx, o, home, s.data, owner); err != nil {
-		return nil, err
-	}
-	if err := s.start(o, home, owner); err != nil {
-		return nil, err
-	}
-	if err := s.awaitReady(ctx, home); err != nil {
+	s := &Server{lock: lock, done: make(chan struct{})}
+	if err := s.prepare(ctx, o); err != nil {
 		s.Stop(context.WithoutCancel(ctx))
 		return nil, err
 	}
 	return s, nil
+}
+
+// prepare does what can fail: a server that was begun is stopped by the caller.
+func (s *Server) prepare(ctx context.Context, o ServerOptions) error {
+	owner, err := serverUser()
+	if err != nil {
+		return err
+	}
+	home, err := homeFor(o.Dir, owner, o.Log)
+	if err != nil {
+		return err
+	}
+	s.data = filepath.Join(home, "data")
+	if s.socket, err = socketDir(home, owner); err != nil {
+		return err
+	}
+	if err := stopLeftOver(ctx, s.data, o.Log); err != nil {
+		return err
+	}
+	if err := initialize(ctx, o, home, s.data, owner); err != nil {
+		return err
+	}
+	if err := s.start(o, home, owner); err != nil {
+		return err
+	}
+	return s.awaitReady(ctx, home)
 }
 
 // URL reaches the server's database.
