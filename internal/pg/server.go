@@ -95,7 +95,9 @@ func (s *Server) URL() string { return s.urlOf(serverDatabase) }
 func (s *Server) MaintenanceURL() string { return s.urlOf("postgres") }
 
 func (s *Server) urlOf(database string) string {
-	return fmt.Sprintf("host='%s' user=postgres dbname=%s sslmode=disable", s.socket, database)
+	// libpq's quoting: a path may hold quotes and backslashes.
+	socket := strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s.socket)
+	return fmt.Sprintf("host='%s' user=postgres dbname=%s sslmode=disable", socket, database)
 }
 
 // Done is closed when the server has ended.
