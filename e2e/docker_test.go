@@ -100,7 +100,7 @@ func TestComposeUpServesAndDelivers(t *testing.T) {
 	got := make(chan http.Header, 1)
 	receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
 	receiver.Listener.Close()
-	if receiver.Listener, err = net.Listen("tcp", gateway(t)+":0"); err != nil {
+	if receiver.Listener, err = net.Listen("tcp", net.JoinHostPort(gateway(t), "0")); err != nil {
 		t.Fatal(err)
 	}
 	receiver.Start()
@@ -173,15 +173,23 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// gateway is the host's address on the engine's own bridge.
+// gateway is the host's address that host.docker.internal leads to: the engine's bridge
+// where it runs on this machine, else loopback, to which a desktop engine forwards.
 func gateway(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("docker", "network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}").Output()
-	address := strings.TrimSpace(string(out))
-	if err != nil || net.ParseIP(address) == nil {
-		t.Fatalf("the bridge's gateway is %q: %v", address, err)
+	bridge, err := net.InterfaceByName("docker0")
+	if err != nil {
+		return "127.0.0.1"
 	}
-	return address
+	addresses, err := bridge.Addrs()
+	if err != nil || len(addresses) == 0 {
+		t.Fatalf("the bridge has no address: %v", err)
+	}
+	ip, _, err := net.ParseCIDR(addresses[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ip.String()
 }
 
 // hardened looks at what the container may do.
