@@ -183,7 +183,7 @@ func TestEachAttemptIsASpanLinkedToTheEventsCreation(t *testing.T) {
 		}
 		got := map[attribute.Key]string{}
 		for _, a := range s.Attributes {
-			got[a.Key] = a.Value.Emit()
+			got[a.Key] = a.Value.String()
 		}
 		for key, want := range map[attribute.Key]string{"messaging.system": "eventsvc", "messaging.operation.type": "process", "messaging.destination.name": "order.placed",
 			"messaging.destination.subscription.name": "shop.mail", "messaging.message.id": "dlv_1", "eventsvc.attempt": "2", "eventsvc.delivery.id": d.DeliveryID.Text(event.DeliveryPrefix)} {

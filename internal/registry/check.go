@@ -103,6 +103,7 @@ func (d *Declaration) checkTimes(flaws *event.Flaws, def Defaults) {
 		flaws.Add("/timeout", fmt.Sprintf("%s is longer than %s", event.Duration(d.timeout()), event.Duration(maxTimeout)))
 	}
 	switch lease := d.lease(def); {
+	case lease <= 0: // said above
 	case lease <= d.timeout()+event.LeaseMargin:
 		flaws.Add("/lease", fmt.Sprintf("%s must exceed timeout %s by more than 5s, so that a verdict can still be recorded under it", event.Duration(lease), event.Duration(d.timeout())))
 	case lease > maxLease:
