@@ -1,0 +1,57 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/eventsvc/eventsvc/internal/pgtest"
+)
+
+// An attempt is a trace of its own, linked to the one that the event came in with, and
+// its receiver is told of the attempt's span alone.
+func TestAnAttemptIsTracedAndLinkedToItsEventsCreation(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var exported bytes.Buffer
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		io.Copy(&exported, r.Body)
+	}))
+	t.Cleanup(collector.Close)
+	p := start(t, pgtest.URL(t), []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_METRICS_EXPORTER=none"}, "serve")
+	s := open(t, nil)
+	p.declare(t, "r", `{"events":["*"],"url":"`+s.URL+`"}`)
+	const producers = "0af7651916cd43dd8448eb211c80319c"
+	fired := p.call(t, "POST", "/v1/events", `{"type":"a.b","data":1}`, "Idempotency-Key", "k",
+		"traceparent", "00-"+producers+"-b7ad6b7169203331-01", "tracestate", "vendor=secret", "baggage", "user=secret")
+	w := s.next(t)
+	p.settled(t, fired.at("deliveries.0.id"), "succeeded")
+	parts := strings.Split(w.header.Get("Traceparent"), "-")
+	if len(parts) != 4 || parts[1] == producers || w.header.Get("Tracestate") != "" || w.header.Get("Baggage") != "" {
+		t.Errorf("the receiver got %v", w.header)
+	}
+	if code := p.stop(t, syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, id := range []string{producers, parts[1], parts[2]} {
+		raw, err := hex.DecodeString(id)
+		if err != nil || !bytes.Contains(exported.Bytes(), raw) {
+			t.Errorf("%s was not exported", id)
+		}
+	}
+	for _, name := range []string{"process deliveries", "send a.b", "POST /v1/events"} {
+		if !bytes.Contains(exported.Bytes(), []byte(name)) {
+			t.Errorf("there is no span %q", name)
+		}
+	}
+}
