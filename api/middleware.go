@@ -12,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-chi/chi/v5"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
 	"go.opentelemetry.io/otel/trace"
 
@@ -62,13 +63,21 @@ func (s *server) recoverPanics(next http.Handler) http.Handler {
 	})
 }
 
-// routeOnSpan names the route on the request's span: the instrumentation around the
-// router cannot know it.
+// routeOnSpan names the route on the request's span and metrics: the instrumentation
+// around the router cannot know it.
 func routeOnSpan(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r)
-		if span := trace.SpanFromContext(r.Context()); span.IsRecording() && r.Pattern != "" {
-			span.SetAttributes(semconv.HTTPRoute(r.Pattern))
+		if r.Pattern == "" {
+			return
+		}
+		route := semconv.HTTPRoute(r.Pattern)
+		if labels, ok := otelhttp.LabelerFromContext(r.Context()); ok {
+			labels.Add(route)
+		}
+		if span := trace.SpanFromContext(r.Context()); span.IsRecording() {
+			span.SetName(r.Method + " " + r.Pattern)
+			span.SetAttributes(route)
 		}
 	})
 }
