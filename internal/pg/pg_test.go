@@ -350,3 +350,32 @@ func TestANamedDirectoryWithoutBinariesIsAnError(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAServerBelowADirectoryThatItsUserCannotEnterLiesElsewhereAndIsFoundAgain(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("only root runs the server as somebody else; there is nothing to show")
+		return
+	}
+	closed := reachable(t)
+	if err := os.Chmod(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(closed, "data")
+	var homes []string
+	for range 2 {
+		s, err := serverIn(t, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Stop(context.Background())
+		home, err := os.Readlink(filepath.Join(dir, "home"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		homes = append(homes, home)
+		t.Cleanup(func() { os.RemoveAll(home) })
+	}
+	if homes[0] != homes[1] {
+		t.Errorf("it lay in %v", homes)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -104,25 +103,32 @@ func (s *Server) urlOf(database string) string {
 func (s *Server) Done() <-chan struct{} { return s.done }
 
 // homeFor is where the server's files can lie: in dir, unless the user it must run as
-// cannot get there, as below root's home. Then dir/home links to where they are.
+// cannot get there, as below root's home. Then dir/home links to where they are, and
+// without that link they are begun anew: whoever removed the directory meant the data.
 func homeFor(dir string, owner account, log *slog.Logger) (string, error) {
-	home := dir
-	if !owner.canReach(dir) {
-		sum := sha256.Sum256([]byte(dir))
-		home = filepath.Join("/var/lib/eventsvc", hex.EncodeToString(sum[:6]))
-		if err := os.MkdirAll(home, 0o755); err != nil {
-			return "", err
-		}
-		link := filepath.Join(dir, "home")
-		if _, err := os.Lstat(link); errors.Is(err, os.ErrNotExist) {
-			log.Info("the database's files lie elsewhere, as the user it runs as cannot reach this directory", "files", home, "directory", dir)
-			if err := os.Symlink(home, link); err != nil {
-				return "", err
-			}
-		}
+	if owner.canReach(dir) {
+		return dir, owner.own(dir)
+	}
+	link := filepath.Join(dir, "home")
+	if home, err := os.Readlink(link); err == nil {
+		return home, owner.own(home)
+	}
+	if err := os.MkdirAll(homes, 0o755); err != nil {
+		return "", err
+	}
+	home, err := os.MkdirTemp(homes, "dev-")
+	if err != nil {
+		return "", err
+	}
+	log.Info("the database's files lie elsewhere, as the user it runs as cannot reach this directory", "files", home, "directory", dir)
+	if err := os.Symlink(home, link); err != nil {
+		return "", err
 	}
 	return home, owner.own(home)
 }
+
+// homes is where files lie that cannot lie where they should.
+const homes = "/var/lib/eventsvc"
 
 // socketDir is in home, unless its path is too long for a socket.
 func socketDir(home string, owner account) (string, error) {
