@@ -29,6 +29,8 @@ type Rooms struct {
 	// Ready says what keeps the process from doing its work; nothing: it is ready.
 	Ready   func(ctx context.Context) []Check
 	Metrics http.Handler
+	// Look, where given, makes the service one for tests: it wakes the relays.
+	Look func()
 	// Inbox, where given, takes webhooks at /dev/inbox.
 	Inbox   http.Handler
 	Tracer  trace.TracerProvider
@@ -61,6 +63,7 @@ func New(rooms Rooms) http.Handler {
 		methodNotAllowed(router, r).write(w, r)
 	})
 	s.mountPages(router)
+	s.mountTesting(router)
 	api := s.describe(router)
 	spec, err := yaml(api)
 	if err != nil {

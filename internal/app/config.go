@@ -52,6 +52,8 @@ type Config struct {
 	AutoMigrate   bool           `env:"EVENTSVC_AUTO_MIGRATE" envDefault:"false" doc:"Migrate the schema at start."`
 	ShutdownGrace event.Duration `env:"EVENTSVC_SHUTDOWN_GRACE" envDefault:"25s" doc:"How long a stop waits for attempts under way."`
 
+	TestMode bool `env:"EVENTSVC_TEST_MODE" envDefault:"false" doc:"POST /v1/testing/drain and /reset. Never in production."`
+
 	PGBin string `env:"EVENTSVC_PG_BIN" doc:"dev: directory of initdb and postgres."`
 }
 

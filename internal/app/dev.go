@@ -76,7 +76,7 @@ func (d *Dev) prepare(dir string) error {
 	if os.Getenv("EVENTSVC_ALLOW_PRIVATE") == "" {
 		d.Config.AllowPrivate = "true"
 	}
-	d.Config.AutoMigrate = true
+	d.Config.AutoMigrate, d.Config.TestMode = true, true
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return ConfigError{fmt.Sprintf("the data directory %s cannot be made: %v", dir, errors.Unwrap(err))}
 	}

@@ -210,6 +210,9 @@ func (h *house) serve(ctx context.Context, relayed <-chan struct{}) error {
 		Desk: h.desk, Registry: h.registry, Ledger: h.ledger, Gate: h.gate(), Ready: h.gauge.checks,
 		Metrics: h.tel.Metrics, Tracer: h.tel.Traces, Log: h.Log, Version: h.Version,
 	}
+	if h.Config.TestMode && h.relay != nil {
+		rooms.Look = h.relay.Look
+	}
 	if h.Inbox != nil {
 		rooms.Inbox = inbox{h.book, h.Inbox}
 	}

@@ -139,6 +139,14 @@ func (d *Desk) Find(ctx context.Context, id event.ID) (event.Event, error) {
 	return e, nil
 }
 
+// Erase forgets every event and key, in the caller's transaction. It is for tests.
+func Erase(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, sqlErase); err != nil {
+		return fmt.Errorf("erase events: %w", err)
+	}
+	return nil
+}
+
 // Filter narrows a list. A zero field does not.
 type Filter struct {
 	Type, Tenant, Subject, CorrelationID string

@@ -11,6 +11,8 @@ var (
 	sqlReadSpent string
 	//go:embed sql/find_event.sql
 	sqlFindEvent string
+	//go:embed sql/erase.sql
+	sqlErase string
 	//go:embed sql/list_events.sql
 	sqlListEvents string
 )

@@ -25,6 +25,14 @@ var (
 	sqlListDeliveries string
 	//go:embed sql/locate_delivery.sql
 	sqlLocateDelivery string
+	//go:embed sql/hasten.sql
+	sqlHasten string
+	//go:embed sql/undrained.sql
+	sqlUndrained string
+	//go:embed sql/settled_since.sql
+	sqlSettledSince string
+	//go:embed sql/erase.sql
+	sqlErase string
 	//go:embed sql/list_attempts.sql
 	sqlListAttempts string
 )

@@ -237,6 +237,17 @@ func (r *Registry) Pause(ctx context.Context, key string, paused bool) (Receiver
 	return now, err
 }
 
+// Erase forgets every receiver; alongside is run in the same transaction. It is for
+// tests.
+func (r *Registry) Erase(ctx context.Context, alongside func(tx pgx.Tx) error) error {
+	return r.write(ctx, func(tx pgx.Tx, revision int64) error {
+		if _, err := tx.Exec(ctx, sqlErase, pgx.NamedArgs{"revision": revision}); err != nil {
+			return fmt.Errorf("erase the registry: %w", err)
+		}
+		return alongside(tx)
+	})
+}
+
 // write runs one change of the registry in a transaction that holds its next
 // revision.
 func (r *Registry) write(ctx context.Context, change func(tx pgx.Tx, revision int64) error) error {

@@ -25,6 +25,8 @@ var (
 	sqlRemoveReceiver string
 	//go:embed sql/pause_receiver.sql
 	sqlPauseReceiver string
+	//go:embed sql/erase.sql
+	sqlErase string
 	//go:embed sql/read_book.sql
 	sqlReadBook string
 )

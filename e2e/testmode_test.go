@@ -1,0 +1,57 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/eventsvc/eventsvc/internal/pgtest"
+)
+
+func TestADrainRunsTheRealPathToItsEndWithoutWaiting(t *testing.T) {
+	t.Parallel()
+	p := start(t, pgtest.URL(t), []string{"EVENTSVC_TEST_MODE=true"}, "serve")
+	good := open(t, nil)
+	bad := open(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
+	busy := open(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(429)
+	})
+	p.declare(t, "good", `{"events":["a.b"],"url":"`+good.URL+`"}`)
+	p.declare(t, "bad", `{"events":["a.b"],"url":"`+bad.URL+`","max_attempts":5,"backoff_base":"1h"}`)
+	p.declare(t, "busy", `{"events":["a.b"],"url":"`+busy.URL+`"}`)
+	p.declare(t, "later", `{"events":["a.b"],"url":"`+good.URL+`","due":"48h"}`)
+	p.fire(t, "k", `{"type":"a.b","data":1}`)
+	a := p.call(t, "POST", "/v1/testing/drain", "")
+	if a.status != 200 || a.at("succeeded") != "1" || a.at("dead") != "1" || a.at("owed") != "2" {
+		t.Errorf("got %d %s", a.status, a.text)
+	}
+	if len(good.got) != 1 || len(bad.got) != 5 || len(busy.got) != 1 {
+		t.Errorf("%d, %d and %d requests; want 1, 5 and 1", len(good.got), len(bad.got), len(busy.got))
+	}
+	a = p.call(t, "POST", "/v1/testing/drain", `{"now":"`+time.Now().Add(49*time.Hour).UTC().Format(time.RFC3339)+`"}`)
+	if a.at("succeeded") != "1" || len(good.got) != 2 {
+		t.Errorf("two days on: %s, %d requests", a.text, len(good.got))
+	}
+	if a := p.call(t, "POST", "/v1/testing/reset", ""); a.status != 200 {
+		t.Errorf("reset: %d %s", a.status, a.text)
+	}
+	for _, list := range []string{"events", "deliveries", "receivers"} {
+		if a := p.call(t, "GET", "/v1/"+list, ""); a.list("data") != 0 {
+			t.Errorf("%s after a reset: %s", list, a.text)
+		}
+	}
+	if a := p.fire(t, "k", `{"type":"a.b","data":1}`); a.header.Get("Idempotent-Replayed") != "" || a.list("deliveries") != 0 {
+		t.Errorf("after a reset: %s", a.text)
+	}
+}
+
+func TestTestModeIsNotThereUnlessAskedFor(t *testing.T) {
+	t.Parallel()
+	p := start(t, pgtest.URL(t), nil, "serve")
+	for _, path := range []string{"/v1/testing/drain", "/v1/testing/reset"} {
+		if a := p.call(t, "POST", path, ""); a.status != 404 || a.at("code") != "not-found" {
+			t.Errorf("%s: %d %s", path, a.status, a.text)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Drained is how deliveries ended during a drain, by status; those still owed are
+// under "owed".
+type Drained map[string]int
+
+// Drain has everything that is owed delivered by the relays, to the end: look is called
+// whenever there is something for them to find. It skips backoff, so a failing receiver
+// comes to its last attempt, but never a due time, unless it is at or before until. A
+// delivery that is deferred ends its part. It is for tests.
+func (l *Ledger) Drain(ctx context.Context, until time.Time, look func()) (Drained, error) {
+	var since time.Time
+	if err := l.pool.QueryRow(ctx, `SELECT now()`).Scan(&since); err != nil {
+		return nil, fmt.Errorf("drain: %w", err)
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		hastened, err := l.pool.Exec(ctx, sqlHasten, pgx.NamedArgs{"since": since, "until": until})
+		if err != nil {
+			return nil, fmt.Errorf("drain: %w", err)
+		}
+		var left int64
+		if err := l.pool.QueryRow(ctx, sqlUndrained).Scan(&left); err != nil {
+			return nil, fmt.Errorf("drain: %w", err)
+		}
+		if left == 0 && hastened.RowsAffected() == 0 {
+			return l.settledSince(ctx, since)
+		}
+		look()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("drain: %d deliveries are not at their end: %w", left, ctx.Err())
+		}
+	}
+}
+
+func (l *Ledger) settledSince(ctx context.Context, since time.Time) (Drained, error) {
+	rows, err := l.pool.Query(ctx, sqlSettledSince, pgx.NamedArgs{"since": since})
+	if err != nil {
+		return nil, fmt.Errorf("count what was drained: %w", err)
+	}
+	drained := Drained{}
+	var status string
+	var n int
+	_, err = pgx.ForEachRow(rows, []any{&status, &n}, func() error { drained[status] = n; return nil })
+	if err != nil {
+		return nil, fmt.Errorf("count what was drained: %w", err)
+	}
+	return drained, nil
+}
+
+// Erase forgets every delivery, in the caller's transaction. It is for tests.
+func Erase(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, sqlErase); err != nil {
+		return fmt.Errorf("erase deliveries: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,2 @@
+-- ledger: forget every delivery. For tests.
+TRUNCATE eventsvc.owed, eventsvc.settled, eventsvc.attempts;
