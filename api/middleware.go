@@ -118,6 +118,14 @@ func refuseUnknownQuery(api huma.API) func(huma.Context, func(huma.Context)) {
 	}
 }
 
+// bounded gives every operation a deadline, so that a database that does not answer
+// is said to be unavailable.
+func bounded(ctx huma.Context, next func(huma.Context)) {
+	limited, cancel := context.WithTimeout(ctx.Context(), answerTimeout)
+	defer cancel()
+	next(huma.WithContext(ctx, limited))
+}
+
 // clip bounds what is repeated of a caller's own text.
 func clip(s string) string {
 	if len(s) > 64 {

@@ -49,6 +49,7 @@ type server struct {
 const (
 	maxBody         = 64 << 10        // of a declaration
 	bodyReadTimeout = 5 * time.Second // for a body to arrive
+	answerTimeout   = 15 * time.Second
 )
 
 // New is the whole API as a handler.
@@ -95,7 +96,7 @@ func (s *server) describe(router chi.Router) huma.API {
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer", Description: "An API key."}}
 	config.Servers = []*huma.Server{{URL: "/"}}
 	api := humachi.New(router, config)
-	api.UseMiddleware(s.authenticate(api), refuseUnknownQuery(api))
+	api.UseMiddleware(s.authenticate(api), refuseUnknownQuery(api), bounded)
 	s.events(api)
 	s.receivers(api)
 	s.deliveries(api)

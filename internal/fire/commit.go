@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/ledger"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // statementTimeout ends a write in the server before its caller is told that it
@@ -176,20 +177,20 @@ func turn(plans []plan) *columns {
 		c.data = append(c.data, f.Data)
 		c.keys = append(c.keys, f.Key)
 		c.types = append(c.types, f.Type)
-		c.tenants = append(c.tenants, orNull(f.Tenant))
-		c.subjects = append(c.subjects, orNull(f.Subject))
-		c.sources = append(c.sources, orNull(f.Source))
-		c.correlations = append(c.correlations, orNull(f.CorrelationID))
-		c.causations = append(c.causations, orNull(f.CausationID))
-		c.traces = append(c.traces, orNull(f.TraceParent))
+		c.tenants = append(c.tenants, pg.OrNull(f.Tenant))
+		c.subjects = append(c.subjects, pg.OrNull(f.Subject))
+		c.sources = append(c.sources, pg.OrNull(f.Source))
+		c.correlations = append(c.correlations, pg.OrNull(f.CorrelationID))
+		c.causations = append(c.causations, pg.OrNull(f.CausationID))
+		c.traces = append(c.traces, pg.OrNull(f.TraceParent))
 		c.actors = append(c.actors, jsonOrNull(f.Actor, f.Actor == nil))
 		c.metadata = append(c.metadata, jsonOrNull(f.Metadata, len(f.Metadata) == 0))
-		c.occurred = append(c.occurred, timeOrNull(f.OccurredAt))
+		c.occurred = append(c.occurred, pg.OrNull(f.OccurredAt))
 		reason := ""
 		if f.Suppress != nil {
 			reason = f.Suppress.Reason
 		}
-		c.suppressed = append(c.suppressed, orNull(reason))
+		c.suppressed = append(c.suppressed, pg.OrNull(reason))
 	}
 	return c
 }
@@ -204,20 +205,6 @@ func (c *columns) eventArgs() pgx.NamedArgs {
 		"sources": c.sources, "occurred": c.occurred, "correlations": c.correlations, "causations": c.causations,
 		"actors": c.actors, "metadata": c.metadata, "suppressed": c.suppressed, "traces": c.traces, "data": c.data,
 	}
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-func timeOrNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
 
 func jsonOrNull(v any, none bool) *string {

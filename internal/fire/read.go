@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/ledger"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // ErrNotFound says that there is no event of that id.
@@ -94,9 +95,9 @@ func (r *record) fields() []any {
 }
 
 func (r *record) fill(e *event.Event) error {
-	e.Type, e.Data, e.RecordedAt, e.TraceParent = r.kind, r.data, r.recordedAt, text0(r.trc)
-	e.Tenant, e.Subject, e.Source = text0(r.tenant), text0(r.subject), text0(r.source)
-	e.CorrelationID, e.CausationID = text0(r.correlation), text0(r.causation)
+	e.Type, e.Data, e.RecordedAt, e.TraceParent = r.kind, r.data, r.recordedAt, pg.OrZero(r.trc)
+	e.Tenant, e.Subject, e.Source = pg.OrZero(r.tenant), pg.OrZero(r.subject), pg.OrZero(r.source)
+	e.CorrelationID, e.CausationID = pg.OrZero(r.correlation), pg.OrZero(r.causation)
 	if r.occurredAt != nil {
 		e.OccurredAt = *r.occurredAt
 	}
@@ -114,13 +115,6 @@ func (r *record) fill(e *event.Event) error {
 		}
 	}
 	return nil
-}
-
-func text0(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 // Find is one event, or [ErrNotFound].
@@ -158,8 +152,8 @@ type Filter struct {
 // List is the events that meet the filter, newest first.
 func (d *Desk) List(ctx context.Context, f Filter) ([]event.Event, error) {
 	args := pgx.NamedArgs{
-		"type": orNull(f.Type), "tenant": orNull(f.Tenant), "subject": orNull(f.Subject), "correlation": orNull(f.CorrelationID),
-		"since": timeOrNull(f.From), "until": timeOrNull(f.To), "limit": f.Limit, "below": idOrNull(f.Below), "root": nil,
+		"type": pg.OrNull(f.Type), "tenant": pg.OrNull(f.Tenant), "subject": pg.OrNull(f.Subject), "correlation": pg.OrNull(f.CorrelationID),
+		"since": pg.OrNull(f.From), "until": pg.OrNull(f.To), "limit": f.Limit, "below": pg.OrNull([16]byte(f.Below)), "root": nil,
 	}
 	// An event that begins a chain names it by its own id.
 	if root, err := event.ParseID(event.EventPrefix, f.CorrelationID); err == nil {
@@ -184,11 +178,4 @@ func scanEvent(row pgx.CollectableRow) (event.Event, error) {
 		return e, err
 	}
 	return e, r.fill(&e)
-}
-
-func idOrNull(id event.ID) *[16]byte {
-	if id.IsZero() {
-		return nil
-	}
-	return (*[16]byte)(&id)
 }

@@ -1,39 +1,9 @@
 package fire_test
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/eventsvc/eventsvc/internal/pgtest"
 )
 
-func TestEveryStatementSuitsTheSchemaAndSaysWhatItDoes(t *testing.T) {
-	o := open(t)
-	files, err := filepath.Glob("sql/*.sql")
-	if err != nil || len(files) < 5 {
-		t.Fatalf("found %d statements: %v", len(files), err)
-	}
-	conn, err := o.pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Release()
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasPrefix(string(content), "-- fire: ") {
-			t.Errorf("%s does not begin by saying what it does", file)
-		}
-		sql, _, err := pgx.NamedArgs{}.RewriteQuery(t.Context(), conn.Conn(), string(content), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := conn.Conn().Prepare(t.Context(), file, sql); err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
-	}
-}
+func TestEveryStatementSuitsTheSchemaAndSaysWhatItDoes(t *testing.T) { pgtest.Statements(t, "fire") }

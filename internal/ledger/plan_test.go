@@ -1,8 +1,6 @@
 package ledger_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,34 +13,7 @@ import (
 	"github.com/eventsvc/eventsvc/internal/pgtest"
 )
 
-func TestEveryStatementSuitsTheSchemaAndSaysWhatItDoes(t *testing.T) {
-	b := open(t)
-	files, err := filepath.Glob("sql/*.sql")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("found %d statements: %v", len(files), err)
-	}
-	conn, err := b.pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Release()
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasPrefix(string(content), "-- ledger: ") {
-			t.Errorf("%s does not begin by saying what it does", file)
-		}
-		sql, _, err := pgx.NamedArgs{}.RewriteQuery(t.Context(), conn.Conn(), string(content), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := conn.Conn().Prepare(t.Context(), file, sql); err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
-	}
-}
+func TestEveryStatementSuitsTheSchemaAndSaysWhatItDoes(t *testing.T) { pgtest.Statements(t, "ledger") }
 
 // Plans flip on tables that were just filled, when the planner still takes them for
 // empty: a record batch was seen to take a second instead of milliseconds. They are

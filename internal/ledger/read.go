@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // ErrNotFound says that there is no delivery of that id.
@@ -43,9 +44,9 @@ type Filter struct {
 // List is the deliveries that meet the filter, newest first.
 func (l *Ledger) List(ctx context.Context, f Filter) ([]Delivery, error) {
 	args := pgx.NamedArgs{
-		"status": orNull(string(f.Status)), "receiver": orNull(f.Receiver), "target": f.Target, "lane": orNull(f.Lane),
-		"id": idOrNull(f.ID), "event": idOrNull(f.Event), "type": orNull(f.Type), "tenant": orNull(f.Tenant),
-		"since": timeOrNull(f.From), "until": timeOrNull(f.To), "below": idOrNull(f.Below), "limit": f.Limit,
+		"status": pg.OrNull(string(f.Status)), "receiver": pg.OrNull(f.Receiver), "target": f.Target, "lane": pg.OrNull(f.Lane),
+		"id": pg.OrNull([16]byte(f.ID)), "event": pg.OrNull([16]byte(f.Event)), "type": pg.OrNull(f.Type), "tenant": pg.OrNull(f.Tenant),
+		"since": pg.OrNull(f.From), "until": pg.OrNull(f.To), "below": pg.OrNull([16]byte(f.Below)), "limit": f.Limit,
 		"everywhere": f.Receiver == "" && f.Target == nil && f.Lane == "",
 	}
 	// Planned for these very arguments: a generic plan would scan for every filter.
@@ -115,7 +116,7 @@ func scanDelivery(row pgx.CollectableRow) (Delivery, error) {
 		return d, err
 	}
 	d.Attempts, d.MaxAttempts, d.Sending = int(attempts), int(maxAttempts), int(sending)
-	d.DueAt, d.ClaimedAt, d.LeaseUntil, d.CompletedAt = orZero(dueAt), orZero(claimedAt), orZero(leaseUntil), orZero(completedAt)
+	d.DueAt, d.ClaimedAt, d.LeaseUntil, d.CompletedAt = pg.OrZero(dueAt), pg.OrZero(claimedAt), pg.OrZero(leaseUntil), pg.OrZero(completedAt)
 	d.CreatedAt = d.ID.Time()
 	if number != nil {
 		last.Number = int(*number)
@@ -141,32 +142,4 @@ func scanAttempt(row pgx.CollectableRow) (event.Attempt, error) {
 		}
 	}
 	return a, nil
-}
-
-func orZero(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return *t
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-func timeOrNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
-func idOrNull(id event.ID) *[16]byte {
-	if id.IsZero() {
-		return nil
-	}
-	return (*[16]byte)(&id)
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -366,30 +364,5 @@ func TestKeysOfReceivers(t *testing.T) {
 }
 
 func TestEveryStatementSuitsTheSchemaAndSaysWhatItDoes(t *testing.T) {
-	pool := pgtest.New(t)
-	files, err := filepath.Glob("sql/*.sql")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("found %d statements: %v", len(files), err)
-	}
-	conn, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Release()
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasPrefix(string(content), "-- registry: ") {
-			t.Errorf("%s does not begin by saying what it does", file)
-		}
-		sql, _, err := pgx.NamedArgs{}.RewriteQuery(t.Context(), conn.Conn(), string(content), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := conn.Conn().Prepare(t.Context(), file, sql); err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
-	}
+	pgtest.Statements(t, "registry")
 }
