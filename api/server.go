@@ -100,7 +100,15 @@ func (s *server) describe(router chi.Router) huma.API {
 	s.events(api)
 	s.receivers(api)
 	s.deliveries(api)
+	documentData(api)
 	return api
+}
+
+// documentData says that data may be any JSON: by its Go type it would be base64.
+func documentData(api huma.API) {
+	anything := &huma.Schema{Description: "Any JSON value, kept and sent byte for byte."}
+	api.OpenAPI().Components.Schemas.Map()["Fact"].Properties["data"] = anything
+	api.OpenAPI().Paths["/v1/events"].Post.RequestBody.Content["application/json"].Schema.Properties["data"] = anything
 }
 
 // apiVersion is the version of the API, which is not that of the program.

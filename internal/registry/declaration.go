@@ -22,7 +22,7 @@ type Declaration struct {
 	GiveUpAfter       *event.Duration   `json:"give_up_after,omitempty" doc:"Bounds uncounted deferrals, measured from when the delivery became owed."`
 	CountDeferrals    *bool             `json:"count_deferrals,omitempty" default:"true" doc:"false: a 429 or 503 with Retry-After spends no attempt; needs give_up_after."`
 	Due               *event.Duration   `json:"due,omitempty" doc:"The first attempt comes this long after the event was recorded."`
-	Timeout           *event.Duration   `json:"timeout,omitempty" doc:"Bound of a whole attempt, at most 5m Default: 10s."`
+	Timeout           *event.Duration   `json:"timeout,omitempty" doc:"Bound of a whole attempt, at most 5m. Default: 10s."`
 	Lease             *event.Duration   `json:"lease,omitempty" doc:"How long a worker may hold a delivery; must exceed timeout by more than 5s. Default: timeout + 20s."`
 	Format            event.Format      `json:"format,omitempty" enum:"standard,cloudevents,cloudevents-binary,raw" default:"standard" doc:"What is sent."`
 	Headers           map[string]string `json:"headers,omitempty" doc:"Static extra headers."`
