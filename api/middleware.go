@@ -82,6 +82,16 @@ func routeOnSpan(next http.Handler) http.Handler {
 	})
 }
 
+// refuseOtherOrigins keeps pages of other sites, open in a browser on this machine,
+// from calling an API that asks for no key.
+func refuseOtherOrigins(next http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		problem("forbidden", "a page of another origin may not call this API").write(w, r)
+	}))
+	return protection.Handler(next)
+}
+
 // authenticate lets nobody in before the body is read.
 func (s *server) authenticate(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {

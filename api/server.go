@@ -56,7 +56,7 @@ const (
 func New(rooms Rooms) http.Handler {
 	s := &server{Rooms: rooms, log: rooms.Log, tracer: rooms.Tracer.Tracer("github.com/eventsvc/eventsvc/api")}
 	router := chi.NewRouter()
-	router.Use(withRequestID, s.recoverPanics, routeOnSpan)
+	router.Use(withRequestID, s.recoverPanics, routeOnSpan, refuseOtherOrigins)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		notFound("there is no "+r.URL.Path+" here; /docs shows what there is").write(w, r)
 	})

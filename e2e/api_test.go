@@ -181,6 +181,16 @@ func TestTheGateAsksForAKey(t *testing.T) {
 	}
 }
 
+func TestAPageOfAnotherSiteCannotCallAnOpenAPI(t *testing.T) {
+	t.Parallel()
+	p := start(t, pgtest.URL(t), nil, "serve")
+	a := p.call(t, "POST", "/v1/events", `{"type":"a.b","data":1}`, "Idempotency-Key", "k", "Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example.com")
+	if a.status != 403 || a.at("code") != "forbidden" || p.call(t, "GET", "/v1/events", "").list("data") != 0 {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	p.fire(t, "k", `{"type":"a.b","data":1}`)
+}
+
 func TestPagesWorkWithoutANetwork(t *testing.T) {
 	t.Parallel()
 	p, s := start(t, pgtest.URL(t), nil, "serve"), open(t, nil)
