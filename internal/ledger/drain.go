@@ -24,15 +24,15 @@ func (l *Ledger) Drain(ctx context.Context, until time.Time, look func()) (Drain
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		hastened, err := l.pool.Exec(ctx, sqlHasten, pgx.NamedArgs{"since": since, "until": until})
-		if err != nil {
+		args := pgx.NamedArgs{"since": since, "until": until}
+		if _, err := l.pool.Exec(ctx, sqlHasten, args); err != nil {
 			return nil, fmt.Errorf("drain: %w", err)
 		}
 		var left int64
-		if err := l.pool.QueryRow(ctx, sqlUndrained).Scan(&left); err != nil {
+		if err := l.pool.QueryRow(ctx, sqlUndrained, args).Scan(&left); err != nil {
 			return nil, fmt.Errorf("drain: %w", err)
 		}
-		if left == 0 && hastened.RowsAffected() == 0 {
+		if left == 0 {
 			return l.settledSince(ctx, since)
 		}
 		look()
