@@ -79,6 +79,11 @@ func testimony(resp *http.Response) event.Response {
 			r.Headers[strings.ToLower(name)] = safeHeader(name, v)
 		}
 	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		// After a 101 the client hands the bare connection over as the body: the attempt's
+		// deadline no longer ends a read of it, and silence would hold the attempt for ever.
+		return r
+	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxKeptBody+1))
 	if len(body) > maxKeptBody {
 		body, r.Cut = body[:maxKeptBody], true

@@ -147,13 +147,18 @@ func TestTheZooOfReceivers(t *testing.T) {
 		"status 999":           {says("HTTP/1.1 999 What\r\nContent-Length: 0\r\n\r\n"), event.Failure, event.ClassProtocol, func(v event.Verdict) bool { return v.HTTPStatus == 999 }},
 		"status 000":           {says("HTTP/1.1 000 What\r\nContent-Length: 0\r\n\r\n"), event.Failure, event.ClassProtocol, nil},
 		"switching protocols":  {says("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), event.Failure, event.ClassProtocol, nil},
-		"no HTTP":              {says("SSH-2.0-OpenSSH_9.6\r\n"), event.Failure, event.ClassProtocol, nil},
-		"bad status line":      {says("HTTP/1.1 abc\r\n\r\n"), event.Failure, event.ClassProtocol, nil},
-		"hang-up":              {func(int, net.Conn) bool { return false }, event.Failure, event.ClassConnect, nil},
-		"reset":                {func(_ int, c net.Conn) bool { c.(*net.TCPConn).SetLinger(0); return false }, event.Failure, event.ClassConnect, nil},
-		"silence":              {func(_ int, c net.Conn) bool { io.Copy(io.Discard, c); return false }, event.Failure, event.ClassTimeout, nil},
-		"header flood":         {flood(ok, "X-A: "+strings.Repeat("a", 1000)+"\r\n"), event.Failure, event.ClassProtocol, nil},
-		"1xx flood":            {flood("", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"), event.Failure, event.ClassProtocol, nil},
+		"switched, then silence": {func(_ int, c net.Conn) bool {
+			io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n")
+			io.Copy(io.Discard, c)
+			return false
+		}, event.Failure, event.ClassProtocol, nil},
+		"no HTTP":         {says("SSH-2.0-OpenSSH_9.6\r\n"), event.Failure, event.ClassProtocol, nil},
+		"bad status line": {says("HTTP/1.1 abc\r\n\r\n"), event.Failure, event.ClassProtocol, nil},
+		"hang-up":         {func(int, net.Conn) bool { return false }, event.Failure, event.ClassConnect, nil},
+		"reset":           {func(_ int, c net.Conn) bool { c.(*net.TCPConn).SetLinger(0); return false }, event.Failure, event.ClassConnect, nil},
+		"silence":         {func(_ int, c net.Conn) bool { io.Copy(io.Discard, c); return false }, event.Failure, event.ClassTimeout, nil},
+		"header flood":    {flood(ok, "X-A: "+strings.Repeat("a", 1000)+"\r\n"), event.Failure, event.ClassProtocol, nil},
+		"1xx flood":       {flood("", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"), event.Failure, event.ClassProtocol, nil},
 		"drip": {func(_ int, c net.Conn) bool {
 			for range 100 {
 				if _, err := io.WriteString(c, "H"); err != nil {
