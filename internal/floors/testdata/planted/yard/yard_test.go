@@ -1,0 +1,5 @@
+package yard
+
+import "example.com/planted/attic"
+
+const overlooks = Open && attic.Roof
