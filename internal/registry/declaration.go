@@ -26,7 +26,7 @@ type Declaration struct {
 	Lease             *event.Duration   `json:"lease,omitempty" doc:"How long a worker may hold a delivery; must exceed timeout by more than 5s. Default: timeout + 20s."`
 	Format            event.Format      `json:"format,omitempty" enum:"standard,cloudevents,cloudevents-binary,raw" default:"standard" doc:"What is sent."`
 	Headers           map[string]string `json:"headers,omitempty" doc:"Static extra headers."`
-	PermanentStatuses []int             `json:"permanent_statuses,omitempty" doc:"Statuses that mean: never again. Default [410]."`
+	PermanentStatuses []int             `json:"permanent_statuses,omitzero" doc:"Statuses that mean: never again. Default [410]; [] is none."`
 	MaxConcurrency    *int              `json:"max_concurrency,omitempty" default:"32" minimum:"1" maximum:"1000" doc:"Attempts in flight, per process."`
 	Trace             *bool             `json:"trace,omitempty" default:"true" doc:"Send the traceparent of the attempt's span."`
 	Description       string            `json:"description,omitempty" maxLength:"1000"`
