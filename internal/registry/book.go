@@ -143,7 +143,12 @@ func (b *Book) open(r row, receivers map[string]*event.Receiver) (*entry, error)
 	for i, sealed := range r.Sealed {
 		secret, err := b.registry.o.Sealer.Open(e.target.ID, sealed)
 		if err != nil {
-			return nil, err
+			// It is owed its events all the same (P3): a target that left the book would be
+			// matched by nothing, and what is fired meanwhile lost. It only gets no request,
+			// which could not be signed, from a process that cannot open its secret.
+			b.log.Error("a stored receiver cannot be used: what it is owed waits", "receiver", receiver.Key, "err", err)
+			e.target.Paused = true
+			continue
 		}
 		e.target.Secrets = append(e.target.Secrets, secret)
 		var end time.Time

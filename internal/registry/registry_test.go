@@ -255,6 +255,34 @@ func TestOneStoredDeclarationThatCannotBeReadStopsNoOther(t *testing.T) {
 	}
 }
 
+// P3: a process with a wrong key matches the receiver, and makes no request to it.
+func TestATargetWhoseSecretCannotBeOpenedIsMatchedAndPaused(t *testing.T) {
+	pool := pgtest.New(t)
+	declare(t, over(t, pool), "k")
+	for name, s := range map[string]*registry.Sealer{"another key": sealer(t, key(2)), "no key": sealer(t)} {
+		b := book(t, registry.New(pool, registry.Options{Sealer: s}))
+		if all, _ := b.Match("a.b", ""); len(all) != 1 || !b.Target(all[0].ID).Paused || len(all[0].Secrets) != 0 {
+			t.Errorf("%s: got %+v", name, all)
+		}
+	}
+	if all, _ := book(t, over(t, pool)).Match("a.b", ""); len(all) != 1 || all[0].Paused {
+		t.Errorf("its own key: got %+v", all)
+	}
+}
+
+func TestNoStatusIsPermanentWhereNoneIsDeclared(t *testing.T) {
+	r := over(t, pgtest.New(t))
+	declare(t, r, "none", func(d *registry.Declaration) { d.PermanentStatuses = []int{} })
+	declare(t, r, "left-out")
+	b := book(t, r)
+	if got := b.Find("none", "").Receiver.PermanentStatuses; len(got) != 0 {
+		t.Errorf("declared none, got %v", got)
+	}
+	if got := b.Find("left-out", "").Receiver.PermanentStatuses; len(got) != 1 || got[0] != 410 {
+		t.Errorf("declared nothing, got %v", got)
+	}
+}
+
 func TestConcurrentDeclarationsTakeTurns(t *testing.T) {
 	r := over(t, pgtest.New(t))
 	var mu sync.Mutex
