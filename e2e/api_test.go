@@ -79,15 +79,19 @@ func TestBadInputGetsAClearAnswer(t *testing.T) {
 		t.Errorf("Allow is %q", a.header.Get("Allow"))
 	}
 	for _, c := range []string{"text/plain", "application/x-www-form-urlencoded", "application/xml"} {
-		if a := p.call(t, "POST", "/v1/events", `{"type":"a.b","data":1}`, "Idempotency-Key", "k", "Content-Type", c); a.status != 415 {
+		a := p.call(t, "POST", "/v1/events", `{"type":"a.b","data":1}`, "Idempotency-Key", "k", "Content-Type", c)
+		if a.status != 415 || a.at("code") != "unsupported-media-type" || a.header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %d %s", c, a.status, a.text)
 		}
 	}
-	if got := p.call(t, "GET", "/v1/events", ""); got.list("data") != 0 {
-		t.Errorf("something was stored: %s", got.text)
+	for _, list := range []string{"events", "deliveries", "receivers"} {
+		if got := p.call(t, "GET", "/v1/"+list, ""); got.list("data") != 0 {
+			t.Errorf("something was stored: %s", got.text)
+		}
 	}
-	// And at the bound, and with every key still free.
+	// And at the bounds, and with every key still free.
 	p.fire(t, "k", exact)
+	p.declare(t, "r", `{"events":["*"],`+url+`,"timeout":"10s","lease":"15001ms","backoff_base":"1m","backoff_cap":"60s"}`)
 }
 
 func TestListsPageByCursor(t *testing.T) {
@@ -210,6 +214,10 @@ func TestPagesWorkWithoutANetwork(t *testing.T) {
 	}
 	if a := p.call(t, "GET", "/openapi.yaml", ""); a.text != string(spec) {
 		t.Error("/openapi.yaml is not the one of the repository; run make openapi")
+	}
+	printed := spawn(t, t.TempDir(), nil, "openapi")
+	if code := printed.exit(t); code != 0 || printed.out.String() != string(spec) {
+		t.Errorf("eventsvc openapi: exit code %d, and not what /openapi.yaml says", code)
 	}
 	docs := p.call(t, "GET", "/docs", "")
 	assets := regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(docs.text, -1)

@@ -25,17 +25,18 @@ import (
 
 var binary string
 
+// TestMain builds the binary once, beside the test binary: the go command removes that
+// directory when the tests have ended, which nothing deferred here would live to do.
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "eventsvc-e2e-")
+	self, err := os.Executable()
 	if err != nil {
 		panic(err)
 	}
-	binary = filepath.Join(dir, "eventsvc")
+	binary = filepath.Join(filepath.Dir(self), "eventsvc")
 	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/eventsvc").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the binary: %v\n%s", err, out)
 		os.Exit(1)
 	}
-	defer os.RemoveAll(dir)
 	pgtest.Main(m)
 }
 
@@ -48,14 +49,15 @@ type process struct {
 	done chan struct{}
 }
 
-// buffer is a process's output, which can be waited on.
+// buffer is a process's output, which can be waited on. It is whole once done is closed.
 type buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 	grew chan struct{}
+	done <-chan struct{}
 }
 
-func newBuffer() *buffer { return &buffer{grew: make(chan struct{})} }
+func newBuffer(done <-chan struct{}) *buffer { return &buffer{grew: make(chan struct{}), done: done} }
 
 func (b *buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
@@ -71,7 +73,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// await returns once the output holds a part.
+// await returns once the output holds a part, and fails when it is too late for that.
 func (b *buffer) await(t testing.TB, part string) {
 	t.Helper()
 	late := time.After(30 * time.Second)
@@ -84,8 +86,12 @@ func (b *buffer) await(t testing.TB, part string) {
 		}
 		select {
 		case <-grew:
+		case <-b.done:
+			if !strings.Contains(b.String(), part) {
+				t.Fatalf("ended without saying %q", part)
+			}
 		case <-late:
-			t.Fatalf("never said %q; said:\n%s", part, b)
+			t.Fatalf("never said %q", part)
 		}
 	}
 }
@@ -93,7 +99,8 @@ func (b *buffer) await(t testing.TB, part string) {
 // spawn starts the binary with an environment of its own.
 func spawn(t testing.TB, dir string, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(binary, args...), log: newBuffer(), out: newBuffer(), done: make(chan struct{})}
+	done := make(chan struct{})
+	p := &process{cmd: exec.Command(binary, args...), log: newBuffer(done), out: newBuffer(done), done: done}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, p.out, p.log
 	p.cmd.Env = append(bare(), env...)
 	if err := p.cmd.Start(); err != nil {
@@ -131,15 +138,10 @@ func start(t testing.TB, url string, env []string, args ...string) *process {
 
 func (p *process) awaitReady(t testing.TB) {
 	t.Helper()
-	select {
-	case <-p.done:
-		t.Fatalf("ended at its start: %s%s", p.out, p.log)
-	default:
-	}
-	p.out.await(t, "\n")
 	p.out.await(t, "ready ")
-	line, _, _ := strings.Cut(p.out.String()[strings.Index(p.out.String(), "ready "):], "\n")
-	p.base = strings.TrimPrefix(line, "ready ")
+	p.out.await(t, "\n")
+	_, after, _ := strings.Cut(p.out.String(), "ready ")
+	p.base, _, _ = strings.Cut(after, "\n")
 }
 
 // stop sends a signal and gives the exit code.
