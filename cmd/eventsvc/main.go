@@ -64,13 +64,14 @@ func noArgs(cmd *cobra.Command, args []string) error {
 func exitCode(err error) int {
 	var usage usageError
 	var config app.ConfigError
+	var lane app.UnknownLane
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return 0
 	case errors.As(err, &config):
 		fmt.Fprintln(os.Stderr, "eventsvc: configuration:", err)
 		return exitConfiguration
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &lane):
 		fmt.Fprintln(os.Stderr, "eventsvc:", err)
 		return exitUsage
 	case isUnknownCommand(err):

@@ -39,6 +39,7 @@ type Config struct {
 	Batch        int            `env:"EVENTSVC_BATCH" envDefault:"500" doc:"Most deliveries of one claim."`
 	Poll         event.Duration `env:"EVENTSVC_POLL" envDefault:"1s" doc:"How long a missed wake-up can go unnoticed."`
 	Lease        event.Duration `env:"EVENTSVC_LEASE" envDefault:"0s" doc:"Lease of receivers that declare none; 0s: timeout + 20s."`
+	Lanes        string         `env:"EVENTSVC_LANES" doc:"Attempts in flight by lane, such as mail=20,bulk=8; a lane that is not named may use all of them."`
 	MaxClaims    int            `env:"EVENTSVC_MAX_CLAIMS" envDefault:"10" doc:"Lost claims after which a delivery is dead with class poison."`
 	Wake         string         `env:"EVENTSVC_WAKE" envDefault:"notify" doc:"notify, or poll: no LISTEN and no NOTIFY."`
 	ListenURL    string         `env:"EVENTSVC_LISTEN_DATABASE_URL" doc:"Where LISTEN connects, if DATABASE_URL goes through a transaction pooler."`
@@ -48,6 +49,10 @@ type Config struct {
 	MaxAttempts   int            `env:"EVENTSVC_MAX_ATTEMPTS" envDefault:"20" doc:"Of receivers that declare none."`
 	MaxRetryAfter event.Duration `env:"EVENTSVC_MAX_RETRY_AFTER" envDefault:"1d" doc:"No receiver's Retry-After is honoured for longer."`
 	AllowPrivate  string         `env:"EVENTSVC_ALLOW_PRIVATE" envDefault:"false" doc:"true: webhooks may go to loopback and private addresses; or a list of CIDR prefixes."`
+
+	Retention  event.Duration `env:"EVENTSVC_RETENTION" envDefault:"90d" doc:"How long events are kept once all their deliveries are terminal; owed work is never pruned."`
+	PruneEvery event.Duration `env:"EVENTSVC_PRUNE_EVERY" envDefault:"1m" doc:"How often what is past its retention is pruned; 0s: only by eventsvc prune."`
+	PruneRows  int            `env:"EVENTSVC_PRUNE_ROWS" envDefault:"5000" doc:"Most rows that one transaction of a prune deletes."`
 
 	AutoMigrate   bool           `env:"EVENTSVC_AUTO_MIGRATE" envDefault:"false" doc:"Migrate the schema at start."`
 	ShutdownGrace event.Duration `env:"EVENTSVC_SHUTDOWN_GRACE" envDefault:"25s" doc:"How long a stop waits for attempts under way."`
@@ -165,6 +170,9 @@ func (c *Config) Check() error {
 		checkAddress("EVENTSVC_LISTEN", c.Listen),
 		within("EVENTSVC_RELAY_WORKERS", c.RelayWorkers, 0, 10_000),
 		within("EVENTSVC_BATCH", c.Batch, 1, 5000),
+		within("EVENTSVC_PRUNE_ROWS", c.PruneRows, 1, 1_000_000),
+		positive("EVENTSVC_RETENTION", c.Retention),
+		parses("EVENTSVC_LANES", c.Lanes, ParseLanes),
 		within("EVENTSVC_MAX_CLAIMS", c.MaxClaims, 1, 1000),
 		within("EVENTSVC_MAX_ATTEMPTS", c.MaxAttempts, 1, 1000),
 		positive("EVENTSVC_POLL", c.Poll),

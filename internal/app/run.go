@@ -40,9 +40,15 @@ type Process struct {
 	Config  Config
 	Role    Role
 	Version string
-	// WorkerID names the relay in claims and trails; "" is host, pid and a random part.
+	// WorkerID names the process in claims and trails; "" is host, pid and a random part.
 	WorkerID string
-	Log      *slog.Logger
+	// Lanes are those that the relay claims from; none is every lane.
+	Lanes []Lane
+	// Once ends the process when nothing that is due is left; Limit, unless 0, after so
+	// many claims.
+	Once  bool
+	Limit int
+	Log   *slog.Logger
 	// Ready is called once the API listens, with its address.
 	Ready func(address string)
 	// Inbox, where given, makes the process its own receiver at /dev/inbox, which prints
@@ -85,7 +91,8 @@ type house struct {
 	bell     *pg.Bell
 	book     *registry.Book
 	desk     *fire.Desk
-	relay    *relay.Relay
+	runner   *relay.Runner // makes attempts
+	relay    *relay.Relay  // claims for it; nil where none runs
 	gauge    *gauge
 	registry *registry.Registry
 	ledger   *ledger.Ledger
@@ -118,16 +125,14 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 	}
 	h.ledger = ledger.New(pools.api)
 	h.desk = fire.NewDesk(fire.Options{Pool: pools.api, Book: h.book, Log: p.Log, Committed: h.wake})
-	if p.Role.Relay {
-		if h.relay, err = p.newRelay(ctx, h, hook); err != nil {
-			return nil, err
-		}
-		h.gauge.relay = h.relay
+	if err := p.checkLanes(ctx, h.registry); err != nil {
+		return nil, err
 	}
-	return h, nil
+	return h, p.hire(ctx, h, hook)
 }
 
-func (p *Process) newRelay(ctx context.Context, h *house, hook around.Hook) (*relay.Relay, error) {
+// hire gives the house what makes attempts, and, by its role, what claims for it.
+func (p *Process) hire(ctx context.Context, h *house, hook around.Hook) error {
 	owed := ledger.New(h.pools.relay)
 	name := p.WorkerID
 	if name == "" {
@@ -135,13 +140,39 @@ func (p *Process) newRelay(ctx context.Context, h *house, hook around.Hook) (*re
 	}
 	worker, err := owed.Enroll(ctx, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return relay.New(relay.Options{
+	o := relay.Options{
 		Worker: worker, Ledger: owed, Book: h.book, Courier: h.courier, Hook: hook, Log: p.Log,
 		Slots: p.Config.RelayWorkers, Batch: p.Config.Batch, Poll: time.Duration(p.Config.Poll),
 		Grace: time.Duration(p.Config.ShutdownGrace), MaxClaims: p.Config.MaxClaims,
-	}), nil
+		Lanes: p.lanes(), Once: p.Once, Limit: p.Limit,
+	}
+	if !p.Role.Relay {
+		h.runner = relay.NewRunner(o)
+		return nil
+	}
+	h.relay = relay.New(o)
+	h.runner, h.gauge.relay = h.relay.Runner, h.relay
+	return nil
+}
+
+// lanes are the settings' bounds and the command's choice in one.
+func (p *Process) lanes() relay.Lanes {
+	bounds, err := ParseLanes(p.Config.Lanes)
+	if err != nil {
+		panic(err) // Check has read it
+	}
+	lanes := relay.Lanes{Workers: map[string]int{}}
+	for _, l := range append(bounds, p.Lanes...) {
+		if l.Workers > 0 {
+			lanes.Workers[l.Name] = l.Workers
+		}
+	}
+	for _, l := range p.Lanes {
+		lanes.Served = append(lanes.Served, l.Name)
+	}
+	return lanes
 }
 
 // wake tells the relays of what was just committed: this process's at once, the others
@@ -174,9 +205,16 @@ func (h *house) run(ctx context.Context) error {
 		if h.Config.Wake == "notify" {
 			go h.bell.Listen(groupCtx, h.listenURL(), h.relay.Look)
 		}
-		group.Go(func() error { defer close(relayed); h.relay.Run(groupCtx); return nil })
+		group.Go(func() error {
+			defer close(relayed)
+			h.relay.Run(groupCtx)
+			if h.relay.Finished() {
+				return errDone
+			}
+			return nil
+		})
 	} else {
-		close(relayed)
+		group.Go(func() error { defer close(relayed); h.runner.Run(groupCtx); return nil })
 	}
 	group.Go(func() error { h.maintain(groupCtx); return nil })
 	if h.Role.API {
@@ -189,8 +227,14 @@ func (h *house) run(ctx context.Context) error {
 	endSupport()
 	<-desk
 	h.courier.CloseIdle()
+	if errors.Is(err, errDone) {
+		return nil
+	}
 	return err
 }
+
+// errDone ends a process whose work has an end.
+var errDone = errors.New("done")
 
 func (h *house) listenURL() string {
 	if h.Config.ListenURL != "" {

@@ -25,6 +25,7 @@ type Claim struct {
 	Attempts    int     // spent before this one
 	MaxAttempts int
 	Sending     int
+	Format      Format // as it was when the event was fired
 	LeaseUntil  time.Time
 	AvailableAt time.Time
 	DueAt       time.Time

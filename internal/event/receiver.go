@@ -29,7 +29,22 @@ type Receiver struct {
 	PermanentStatuses []int
 	MaxConcurrency    int  // attempts in flight per target and process
 	Trace             bool // send traceparent
+	PauseScope        PauseScope
+	OnFailure         string // told of each failed attempt after it was recorded, or ""
 }
+
+// PauseScope is what an uncounted deferral pauses in the process that heard it.
+type PauseScope string
+
+// The scopes.
+const (
+	PauseLane   PauseScope = "lane"
+	PauseTarget PauseScope = "target"
+)
+
+// MayDefer reports whether an attempt can end in an uncounted deferral: nothing but
+// give_up_after would end a delivery that is deferred so.
+func (r *Receiver) MayDefer() bool { return r.GiveUpAfter > 0 }
 
 // LeaseMargin is by how much a lease must exceed the attempt's timeout, so that a
 // verdict can still be recorded under it.
@@ -61,4 +76,10 @@ type Target struct {
 	Paused bool
 	// Deleted says that the address is gone: what it is still owed is orphaned.
 	Deleted bool
+	// Unusable says why no attempt can be made of what is stored about it, or is "".
+	// It is owed its events all the same.
+	Unusable string
+	// Unreadable says that Unusable is for good: the declaration itself cannot be
+	// decoded. Otherwise the trouble is the process's, and may pass.
+	Unreadable bool
 }

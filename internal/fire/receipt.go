@@ -45,7 +45,7 @@ func owe(id event.ID, targets []*event.Target, now time.Time) ([]ledger.Debt, []
 	debts := make([]ledger.Debt, len(targets))
 	owed := make([]Owed, len(targets))
 	for i, t := range targets {
-		debts[i] = ledger.Debt{ID: event.NewID(now), EventID: id, TargetID: t.ID, MaxAttempts: t.Receiver.MaxAttempts, Due: t.Receiver.Due}
+		debts[i] = ledger.Debt{ID: event.NewID(now), EventID: id, TargetID: t.ID, MaxAttempts: t.Receiver.MaxAttempts, Format: t.Receiver.Format, Due: t.Receiver.Due}
 		owed[i] = Owed{ID: debts[i].ID, Receiver: t.Receiver.Key, Target: t.Name, Due: t.Receiver.Due}
 	}
 	return debts, owed

@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -70,16 +71,68 @@ func (l *Ledger) Claim(ctx context.Context, worker event.WorkerID, maxClaims int
 	return claimed, nil
 }
 
+// TargetOf is whom a delivery is owed to. Errors are [ErrNotFound] and [ErrEnded].
+func (l *Ledger) TargetOf(ctx context.Context, id event.ID) (event.TargetID, error) {
+	var target int32
+	err := l.pool.QueryRow(ctx, sqlTargetOf, pgx.NamedArgs{"id": [16]byte(id)}).Scan(&target)
+	if errors.Is(err, pgx.ErrNoRows) {
+		if _, err := l.eventOf(ctx, id); err != nil {
+			return 0, err
+		}
+		return 0, ErrEnded
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look up whom a delivery is for: %w", err)
+	}
+	return event.TargetID(target), nil
+}
+
+// ClaimOne leases one delivery that nobody holds, whether it is due or not, and answers
+// the registry's revision with it. Errors are [ErrClaimed], [ErrEnded] and [ErrNotFound].
+func (l *Ledger) ClaimOne(ctx context.Context, worker event.WorkerID, id event.ID, lease time.Duration) (c event.Claim, revision int64, err error) {
+	found := false
+	args := pgx.NamedArgs{"id": [16]byte(id), "worker": int32(worker), "lease": lease}
+	err = l.pinned(ctx, sqlClaimOne, args, func(rows pgx.Rows) (err error) {
+		found = true
+		c, err = scanClaim(rows, &revision)
+		return err
+	})
+	switch {
+	case err != nil:
+		return c, 0, fmt.Errorf("claim one delivery: %w", err)
+	case found:
+		return c, revision, nil
+	}
+	if _, err := l.TargetOf(ctx, id); err != nil {
+		return c, 0, err
+	}
+	return c, 0, ErrClaimed
+}
+
+// Report says that a worker lives and which lanes it serves (nil: all), and how long
+// ago targets last acknowledged something to it.
+func (l *Ledger) Report(ctx context.Context, worker event.WorkerID, lanes []string, succeeded map[event.TargetID]time.Duration) error {
+	targets, ages := make([]int32, 0, len(succeeded)), make([]time.Duration, 0, len(succeeded))
+	for id, ago := range succeeded {
+		targets, ages = append(targets, int32(id)), append(ages, ago)
+	}
+	args := pgx.NamedArgs{"worker": int32(worker), "lanes": lanes, "targets": targets, "ages": ages}
+	if _, err := l.pool.Exec(ctx, sqlReport, args); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
 func scanClaim(rows pgx.Rows, revision *int64) (event.Claim, error) {
 	var c event.Claim
 	var dueAt, occurredAt *time.Time
-	var attempts, maxAttempts, sending int16
+	var attempts, maxAttempts, sending, format int16
 	e := &c.Event
-	err := rows.Scan((*[16]byte)(&c.Delivery), (*[16]byte)(&e.ID), (*int32)(&c.TargetID), &attempts, &maxAttempts, &sending,
+	err := rows.Scan((*[16]byte)(&c.Delivery), (*[16]byte)(&e.ID), (*int32)(&c.TargetID), &attempts, &maxAttempts, &sending, &format,
 		&c.ClaimedAt, &c.LeaseUntil, &c.AvailableAt, &dueAt, &c.OwedSince,
 		&e.Type, &e.Data, &e.RecordedAt, &occurredAt, &e.Tenant, &e.Subject, &e.Source,
 		&e.CorrelationID, &e.CausationID, &e.TraceParent, revision)
-	c.Attempts, c.MaxAttempts, c.Sending = int(attempts), int(maxAttempts), int(sending)
+	c.Attempts, c.MaxAttempts, c.Sending, c.Format = int(attempts), int(maxAttempts), int(sending), formatOf(format)
 	if dueAt != nil {
 		c.DueAt = *dueAt
 	}

@@ -14,6 +14,7 @@ type Debt struct {
 	EventID     event.ID
 	TargetID    event.TargetID
 	MaxAttempts int
+	Format      event.Format
 	Due         time.Duration // after recorded_at
 }
 
@@ -23,10 +24,10 @@ type Debt struct {
 func Owe(b *pgx.Batch, debts []Debt) *pgx.QueuedQuery {
 	n := len(debts)
 	ids, events := make([][16]byte, n), make([][16]byte, n)
-	targets, budgets, dues := make([]int32, n), make([]int16, n), make([]time.Duration, n)
+	targets, budgets, kinds, dues := make([]int32, n), make([]int16, n), make([]int16, n), make([]time.Duration, n)
 	for i, d := range debts {
 		ids[i], events[i] = d.ID, d.EventID
-		targets[i], budgets[i], dues[i] = int32(d.TargetID), int16(d.MaxAttempts), d.Due
+		targets[i], budgets[i], kinds[i], dues[i] = int32(d.TargetID), int16(d.MaxAttempts), formatNumber(d.Format), d.Due
 	}
-	return b.Queue(sqlOwe, pgx.NamedArgs{"ids": ids, "events": events, "targets": targets, "budgets": budgets, "dues": dues})
+	return b.Queue(sqlOwe, pgx.NamedArgs{"ids": ids, "events": events, "targets": targets, "budgets": budgets, "formats": kinds, "dues": dues})
 }

@@ -13,8 +13,14 @@ import (
 	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
-// ErrNotFound says that there is no delivery of that id.
-var ErrNotFound = errors.New("there is no such delivery")
+// Errors about one delivery.
+var (
+	ErrNotFound = errors.New("there is no such delivery")
+	// ErrClaimed says that a worker holds it just now.
+	ErrClaimed = errors.New("a worker holds the delivery")
+	// ErrEnded says that it is terminal.
+	ErrEnded = errors.New("the delivery has ended")
+)
 
 // Delivery is a delivery as it stands, with the names of what it refers to.
 type Delivery struct {
@@ -71,13 +77,9 @@ const maxFanOut = 50_000
 
 // Find is one delivery, or [ErrNotFound].
 func (l *Ledger) Find(ctx context.Context, id event.ID) (Delivery, error) {
-	var of event.ID
-	err := l.pool.QueryRow(ctx, sqlLocateDelivery, pgx.NamedArgs{"id": [16]byte(id)}).Scan((*[16]byte)(&of))
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Delivery{}, ErrNotFound
-	}
+	of, err := l.eventOf(ctx, id)
 	if err != nil {
-		return Delivery{}, fmt.Errorf("locate delivery: %w", err)
+		return Delivery{}, err
 	}
 	found, err := l.List(ctx, Filter{Event: of, ID: id, Limit: 1})
 	if err != nil {
@@ -87,6 +89,17 @@ func (l *Ledger) Find(ctx context.Context, id event.ID) (Delivery, error) {
 		return Delivery{}, ErrNotFound
 	}
 	return found[0], nil
+}
+
+func (l *Ledger) eventOf(ctx context.Context, id event.ID) (of event.ID, err error) {
+	err = l.pool.QueryRow(ctx, sqlLocateDelivery, pgx.NamedArgs{"id": [16]byte(id)}).Scan((*[16]byte)(&of))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return of, ErrNotFound
+	}
+	if err != nil {
+		return of, fmt.Errorf("locate delivery: %w", err)
+	}
+	return of, nil
 }
 
 // Attempts is the trail of a delivery, oldest first.

@@ -9,6 +9,12 @@ var (
 	sqlOwe string
 	//go:embed sql/claim.sql
 	sqlClaim string
+	//go:embed sql/claim_one.sql
+	sqlClaimOne string
+	//go:embed sql/target_of.sql
+	sqlTargetOf string
+	//go:embed sql/report.sql
+	sqlReport string
 	//go:embed sql/record.sql
 	sqlRecord string
 	//go:embed sql/release.sql

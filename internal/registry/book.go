@@ -104,18 +104,14 @@ func (b *Book) read(ctx context.Context) error {
 		return fmt.Errorf("read the registry: %w", err)
 	}
 	next := &page{revision: newer[0].Revision, targets: maps.Clone(old.targets)}
-	receivers := map[string]*event.Receiver{}
+	receivers := map[string]*opened{}
 	for _, r := range newer {
 		if r.TargetID == nil {
 			continue
 		}
-		e, err := b.open(r, receivers)
-		if err != nil {
-			// One declaration that cannot be read must not stop the others: what it is
-			// owed waits, and the line says whose it is.
-			b.log.ErrorContext(ctx, "a stored receiver cannot be used", "receiver", *r.Key, "err", err)
-			delete(next.targets, event.TargetID(*r.TargetID))
-			continue
+		e := b.open(r, receivers)
+		if e.target.Unusable != "" {
+			b.log.ErrorContext(ctx, "a stored receiver cannot be used: its deliveries fail", "receiver", *r.Key, "err", e.target.Unusable)
 		}
 		next.targets[e.target.ID] = e
 	}
@@ -123,31 +119,27 @@ func (b *Book) read(ctx context.Context) error {
 	return nil
 }
 
-func (b *Book) open(r row, receivers map[string]*event.Receiver) (*entry, error) {
-	receiver := receivers[*r.Key]
-	if receiver == nil {
-		var d Declaration
-		if err := json.Unmarshal(r.Declaration, &d); err != nil {
-			return nil, fmt.Errorf("read its declaration: %w", err)
-		}
-		receiver = d.Resolve(*r.Key, b.registry.o.Defaults)
-		receiver.Lane = *r.Lane
-		receivers[*r.Key] = receiver
+// open makes a target of what is stored. One that cannot be used is owed its events
+// all the same, as far as can be read which ones it wants: a target that left the book
+// would be matched by nothing, and what is fired meanwhile lost (P3). Its attempts fail
+// and say why.
+func (b *Book) open(r row, receivers map[string]*opened) *entry {
+	of := receivers[*r.Key]
+	if of == nil {
+		of = b.resolve(r)
+		receivers[*r.Key] = of
 	}
 	e := &entry{
 		target: &event.Target{
-			ID: event.TargetID(*r.TargetID), Name: *r.Name, Receiver: receiver,
-			URL: *r.URL, Paused: *r.Paused, Deleted: *r.Deleted,
+			ID: event.TargetID(*r.TargetID), Name: *r.Name, Receiver: of.receiver,
+			URL: *r.URL, Paused: *r.Paused, Deleted: *r.Deleted, Unusable: of.flaw, Unreadable: of.flaw != "",
 		},
 	}
-	for i, sealed := range r.Sealed {
-		secret, err := b.registry.o.Sealer.Open(e.target.ID, sealed)
+	var sealed error
+	for i, box := range r.Sealed {
+		secret, err := b.registry.o.Sealer.Open(e.target.ID, box)
 		if err != nil {
-			// It is owed its events all the same (P3): a target that left the book would be
-			// matched by nothing, and what is fired meanwhile lost. It only gets no request,
-			// which could not be signed, from a process that cannot open its secret.
-			b.log.Error("a stored receiver cannot be used: what it is owed waits", "receiver", receiver.Key, "err", err)
-			e.target.Paused = true
+			sealed = err
 			continue
 		}
 		e.target.Secrets = append(e.target.Secrets, secret)
@@ -157,7 +149,43 @@ func (b *Book) open(r row, receivers map[string]*event.Receiver) (*entry, error)
 		}
 		e.expires = append(e.expires, end)
 	}
-	return e, nil
+	if len(e.target.Secrets) == 0 && sealed != nil && !e.target.Unreadable {
+		e.target.Unusable = sealed.Error()
+	}
+	return e
+}
+
+// opened is a declaration that was resolved, or what is wrong with it.
+type opened struct {
+	receiver *event.Receiver
+	flaw     string
+}
+
+func (b *Book) resolve(r row) *opened {
+	var d Declaration
+	flaw := ""
+	if err := json.Unmarshal(r.Declaration, &d); err != nil {
+		flaw = "the stored declaration cannot be decoded: " + err.Error()
+		d = whatItWants(r.Declaration)
+	}
+	receiver := d.Resolve(*r.Key, b.registry.o.Defaults)
+	receiver.Lane = *r.Lane
+	return &opened{receiver, flaw}
+}
+
+// whatItWants is as much of a damaged declaration as matching needs, where that part of
+// it can be read.
+func whatItWants(declaration []byte) Declaration {
+	var wants struct {
+		Events []event.Pattern `json:"events"`
+	}
+	var whose struct {
+		Tenant string `json:"tenant"`
+	}
+	if json.Unmarshal(declaration, &wants) != nil || json.Unmarshal(declaration, &whose) != nil {
+		return Declaration{} // matches nothing, in the tenant's favour
+	}
+	return Declaration{Events: wants.Events, Tenant: whose.Tenant}
 }
 
 // Target is the address of that number with its live secrets, or nil where the book

@@ -36,12 +36,21 @@ func CheckKey(key string) error {
 	return nil
 }
 
+// CheckLane says what is wrong with the name of a lane, or nil.
+func CheckLane(name string) error {
+	if len(name) > 64 || !keyForm.MatchString(name) {
+		return fmt.Errorf("must be 1 to 64 of A-Z, a-z, 0-9, dot, _ and -")
+	}
+	return nil
+}
+
 // check lists everything that is wrong with the declaration, each flaw with the
 // field's pointer and the rule. checkURL is the egress policy's view of an address.
 func (d *Declaration) check(def Defaults, checkURL func(string) error) event.Flaws {
 	var flaws event.Flaws
 	d.checkEvents(&flaws)
 	d.checkDestination(&flaws, checkURL)
+	d.checkNotice(&flaws, checkURL)
 	d.checkWords(&flaws)
 	d.checkTimes(&flaws, def)
 	d.checkNumbers(&flaws)
@@ -79,12 +88,24 @@ func (d *Declaration) checkDestination(flaws *event.Flaws, checkURL func(string)
 	}
 }
 
+// checkNotice holds the address that failures are told to by the same policy as the
+// receiver's own.
+func (d *Declaration) checkNotice(flaws *event.Flaws, checkURL func(string) error) {
+	if d.OnFailure == nil {
+		return
+	}
+	if err := checkURL(d.OnFailure.URL); err != nil {
+		flaws.Add("/on_failure/url", err.Error())
+	}
+}
+
 func (d *Declaration) checkWords(flaws *event.Flaws) {
 	oneOf(flaws, "/mode", d.Mode, "durable")
 	oneOf(flaws, "/site", d.Site, "relay")
 	oneOf(flaws, "/format", string(d.Format), string(event.FormatStandard), string(event.FormatCloudEvents), string(event.FormatCloudEventsBinary), string(event.FormatRaw))
-	if d.Lane != "" && (len(d.Lane) > 64 || !keyForm.MatchString(d.Lane)) {
-		flaws.Add("/lane", "must be 1 to 64 of A-Z, a-z, 0-9, dot, _ and -")
+	oneOf(flaws, "/pause_scope", string(d.PauseScope), string(event.PauseLane), string(event.PauseTarget))
+	if err := CheckLane(d.lane()); err != nil {
+		flaws.Add("/lane", err.Error())
 	}
 	plainText(flaws, "/tenant", d.Tenant, 255)
 	plainText(flaws, "/description", d.Description, 1000)

@@ -28,9 +28,16 @@ type Declaration struct {
 	Headers           map[string]string `json:"headers,omitempty" doc:"Static extra headers."`
 	PermanentStatuses []int             `json:"permanent_statuses,omitzero" doc:"Statuses that mean: never again. Default [410]; [] is none."`
 	MaxConcurrency    *int              `json:"max_concurrency,omitempty" default:"32" minimum:"1" maximum:"1000" doc:"Attempts in flight, per process."`
+	PauseScope        event.PauseScope  `json:"pause_scope,omitempty" enum:"lane,target" default:"lane" doc:"What an uncounted deferral pauses in the process that heard it."`
+	OnFailure         *OnFailure        `json:"on_failure,omitempty" doc:"Told of each failed attempt after it was recorded: one signed request, sent once."`
 	Trace             *bool             `json:"trace,omitempty" default:"true" doc:"Send the traceparent of the attempt's span."`
 	Description       string            `json:"description,omitempty" maxLength:"1000"`
 	Metadata          map[string]string `json:"metadata,omitempty" doc:"Flat strings for your own use."`
+}
+
+// OnFailure is where failures are told.
+type OnFailure struct {
+	URL string `json:"url" doc:"http or https, under the same egress policy as the receiver's own." maxLength:"2000" example:"https://shop.example.com/failures"`
 }
 
 // Defaults are the terms of receivers that declare none.
@@ -75,6 +82,13 @@ func (d *Declaration) Resolve(key string, def Defaults) *event.Receiver {
 		PermanentStatuses: d.PermanentStatuses,
 		MaxConcurrency:    defaultMaxConcurrency,
 		Trace:             d.Trace == nil || *d.Trace,
+		PauseScope:        d.PauseScope,
+	}
+	if r.PauseScope == "" {
+		r.PauseScope = event.PauseLane
+	}
+	if d.OnFailure != nil {
+		r.OnFailure = d.OnFailure.URL
 	}
 	if d.MaxAttempts != nil {
 		r.MaxAttempts = *d.MaxAttempts

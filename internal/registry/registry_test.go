@@ -255,17 +255,38 @@ func TestOneStoredDeclarationThatCannotBeReadStopsNoOther(t *testing.T) {
 	}
 }
 
-// P3: a process with a wrong key matches the receiver, and makes no request to it.
-func TestATargetWhoseSecretCannotBeOpenedIsMatchedAndPaused(t *testing.T) {
+// P3: what it wants can be read, so it is owed it, and what it is owed says why it fails.
+func TestADeclarationThatIsDamagedElsewhereStillMatchesWhatItWants(t *testing.T) {
+	pool := pgtest.New(t)
+	r := over(t, pool)
+	declare(t, r, "bad")
+	if _, err := pool.Exec(t.Context(), `UPDATE eventsvc.receivers SET declaration = declaration || '{"timeout": 7}'`); err != nil {
+		t.Fatal(err)
+	}
+	b := book(t, r)
+	all, _ := b.Match("a.b", "")
+	if len(all) != 1 || !all[0].Unreadable || !strings.Contains(all[0].Unusable, "timeout") {
+		t.Errorf("got %+v", all)
+	}
+	if _, err := pool.Exec(t.Context(), `UPDATE eventsvc.receivers SET declaration = declaration || '{"tenant": 7}'`); err != nil {
+		t.Fatal(err)
+	}
+	if all, _ := book(t, r).Match("a.b", "7"); len(all) != 0 {
+		t.Errorf("whose events it may see cannot be read, and it is owed %+v", all)
+	}
+}
+
+// P3: a process with a wrong key matches the receiver, and can make no request to it.
+func TestATargetWhoseSecretCannotBeOpenedIsMatchedAndSaysSo(t *testing.T) {
 	pool := pgtest.New(t)
 	declare(t, over(t, pool), "k")
 	for name, s := range map[string]*registry.Sealer{"another key": sealer(t, key(2)), "no key": sealer(t)} {
 		b := book(t, registry.New(pool, registry.Options{Sealer: s}))
-		if all, _ := b.Match("a.b", ""); len(all) != 1 || !b.Target(all[0].ID).Paused || len(all[0].Secrets) != 0 {
+		if all, _ := b.Match("a.b", ""); len(all) != 1 || b.Target(all[0].ID).Unusable == "" || b.Target(all[0].ID).Unreadable || len(all[0].Secrets) != 0 {
 			t.Errorf("%s: got %+v", name, all)
 		}
 	}
-	if all, _ := book(t, over(t, pool)).Match("a.b", ""); len(all) != 1 || all[0].Paused {
+	if all, _ := book(t, over(t, pool)).Match("a.b", ""); len(all) != 1 || all[0].Unusable != "" {
 		t.Errorf("its own key: got %+v", all)
 	}
 }

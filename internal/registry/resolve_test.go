@@ -26,6 +26,7 @@ func TestWhatIsNotDeclaredIsTheContractsDefault(t *testing.T) {
 		PermanentStatuses: []int{410},
 		MaxConcurrency:    32,
 		Trace:             true,
+		PauseScope:        event.PauseLane,
 	}
 	if got := d.Resolve("k", defaults); !reflect.DeepEqual(got, want) {
 		t.Errorf("\ngot  %+v\nwant %+v", got, want)
@@ -39,13 +40,15 @@ func TestWhatIsDeclaredIsUsedAsItIs(t *testing.T) {
 		GiveUpAfter: duration(time.Hour), CountDeferrals: ptr(false), Due: duration(2 * time.Hour),
 		Timeout: duration(time.Minute), Lease: duration(3 * time.Minute),
 		Format: event.FormatRaw, Headers: one("x", "y"), PermanentStatuses: []int{404},
-		MaxConcurrency: ptr(7), Trace: ptr(false),
+		MaxConcurrency: ptr(7), Trace: ptr(false), PauseScope: event.PauseTarget,
+		OnFailure: &registry.OnFailure{URL: "https://shop.example.com/failures"},
 	}
 	want := &event.Receiver{
 		Key: "k", Lane: "mail", Patterns: []event.Pattern{"a.*"}, Tenant: "t",
 		Terms:       event.Terms{Curve: event.Curve{Base: time.Second, Cap: time.Minute}, GiveUpAfter: time.Hour, MaxRetryAfter: 24 * time.Hour},
 		MaxAttempts: 3, Due: 2 * time.Hour, Timeout: time.Minute, Lease: 3 * time.Minute,
 		Format: event.FormatRaw, Headers: one("x", "y"), PermanentStatuses: []int{404}, MaxConcurrency: 7,
+		PauseScope: event.PauseTarget, OnFailure: "https://shop.example.com/failures",
 	}
 	if got := d.Resolve("k", defaults); !reflect.DeepEqual(got, want) {
 		t.Errorf("\ngot  %+v\nwant %+v", got, want)

@@ -25,6 +25,10 @@ var (
 	sqlRemoveReceiver string
 	//go:embed sql/pause_receiver.sql
 	sqlPauseReceiver string
+	//go:embed sql/list_lanes.sql
+	sqlListLanes string
+	//go:embed sql/pause_lane.sql
+	sqlPauseLane string
 	//go:embed sql/erase.sql
 	sqlErase string
 	//go:embed sql/read_book.sql

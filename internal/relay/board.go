@@ -11,14 +11,18 @@ import (
 )
 
 // board is what the relay knows of the work: which targets may be owed something that
-// is due, how many attempts each has in flight, and how many slots are free.
+// is due, how many attempts each has in flight, which destinations asked to be left
+// alone, and how many slots are free.
 type board struct {
-	book Book
+	book  Book
+	serve Lanes
 
 	mu     sync.Mutex
 	stands map[event.TargetID]*stand
+	lanes  map[string]*lane
 	ready  []event.TargetID // in turn: a target that has had its quota goes to the back
 	due    dueHeap          // when retries of this process become due
+	slots  int
 	free   int
 	asking bool // the ledger is to be asked for the backlog
 
@@ -27,12 +31,14 @@ type board struct {
 
 // stand is one target's place on the board.
 type stand struct {
-	queued    bool // in ready
-	saturated bool // was passed over for want of room of its own
-	woken     bool // owed something new since its quota was drawn
-	inflight  int
+	throttle            // of the target alone
+	queued    bool      // in ready
+	waiting   bool      // in a throttle's held
+	saturated bool      // was passed over for want of room of its own
+	woken     bool      // owed something new since its quota was drawn
 	floor     time.Time // available_at below which the last claim left nothing
 	swept     time.Time // when it was last claimed from without a floor
+	heardAt   time.Time // when something other than a deferral last came back
 }
 
 // Claims without a floor find rows that became visible late, lapsed leases, and rows
@@ -43,8 +49,16 @@ const (
 	maxDrawn    = 256 // targets in one claim
 )
 
-func newBoard(slots int, book Book) *board {
-	return &board{book: book, stands: map[event.TargetID]*stand{}, free: slots, bell: make(chan struct{}, 1)}
+// trusted is for how long a receiver that may defer without counting is taken to be in
+// the mood it was last seen in. A burst into one that was not heard of for longer begins
+// with a single attempt, which learns for all the others whether they are welcome.
+const trusted = time.Minute
+
+func newBoard(slots int, book Book, serve Lanes) *board {
+	return &board{
+		book: book, serve: serve, stands: map[event.TargetID]*stand{}, lanes: map[string]*lane{},
+		slots: slots, free: slots, bell: make(chan struct{}, 1),
+	}
 }
 
 func (b *board) ring() {
@@ -63,9 +77,18 @@ func (b *board) stand(id event.TargetID) *stand {
 	return s
 }
 
+func (b *board) lane(name string) *lane {
+	l := b.lanes[name]
+	if l == nil {
+		l = &lane{name: name, most: b.serve.workers(name)}
+		b.lanes[name] = l
+	}
+	return l
+}
+
 func (b *board) enqueue(id event.TargetID, s *stand) {
 	s.woken = true
-	if !s.queued {
+	if !s.queued && !s.waiting {
 		s.queued = true
 		b.ready = append(b.ready, id)
 	}
@@ -127,9 +150,15 @@ func (b *board) wait(ctx context.Context, until time.Time) {
 	}
 }
 
+// draw is a quota with the seats it takes.
+type draw struct {
+	ledger.Quota
+	seat seat
+}
+
 // draw hands the free slots out: to each ready target in turn an equal share, but no
-// more than it has room for. No quotas: nothing is ready, or nothing is free.
-func (b *board) draw(batch int) []ledger.Quota {
+// more than it has room for. No draws: nothing is ready, or nothing is free.
+func (b *board) draw(batch int) []draw {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -143,41 +172,65 @@ func (b *board) draw(batch int) []ledger.Quota {
 		return nil
 	}
 	share := max(left/turns, 1)
-	quotas := make([]ledger.Quota, 0, turns)
+	draws := make([]draw, 0, turns)
 	for ; turns > 0 && left > 0; turns-- {
 		id := b.ready[0]
 		b.ready = b.ready[1:]
-		if q := b.quota(id, min(share, left), now); q.N > 0 {
-			quotas = append(quotas, q)
-			left -= q.N
+		if d := b.quota(id, min(share, left), now); d.N > 0 {
+			draws = append(draws, d)
+			left -= d.N
 		}
 	}
-	return quotas
+	return draws
 }
 
-func (b *board) quota(id event.TargetID, most int, now time.Time) ledger.Quota {
+// quota is what one target may be given now. Its seats are taken at once, so that the
+// targets of one lane do not all find the same room.
+func (b *board) quota(id event.TargetID, most int, now time.Time) draw {
 	s := b.stand(id)
 	s.queued, s.woken = false, false
 	t := b.book.Target(id)
-	if t == nil || t.Paused {
-		return ledger.Quota{} // found again by the backlog once it can be attempted
+	if t == nil || t.Paused || !b.serve.serves(t) {
+		return draw{} // found again by the backlog once it can be attempted
 	}
-	room := t.Receiver.MaxConcurrency - s.inflight
-	if room <= 0 {
+	l := b.lane(t.Receiver.Lane)
+	inLane := l.room(now, l.most)
+	if inLane == 0 || s.closed(now) {
+		if !s.waiting {
+			s.waiting = true
+			if inLane == 0 {
+				l.held = append(l.held, id)
+			} else {
+				s.held = append(s.held, id)
+			}
+		}
+		return draw{}
+	}
+	own := s.room(now, t.Receiver.MaxConcurrency)
+	if t.Receiver.MayDefer() && now.Sub(s.heardAt) > trusted {
+		own = min(own, max(1-s.inflight, 0))
+	}
+	if own == 0 {
 		s.saturated = true
-		return ledger.Quota{}
+		return draw{}
 	}
-	q := ledger.Quota{Target: id, N: min(room, most), Lease: t.Receiver.Lease, Floor: s.floor}
+	d := draw{
+		Quota: ledger.Quota{Target: id, N: min(own, inLane, most), Lease: t.Receiver.Lease, Floor: s.floor},
+		seat:  seat{target: id, lane: l, own: &s.throttle},
+	}
 	if now.Sub(s.swept) >= sweepEvery {
-		q.Floor, s.swept = time.Time{}, now
+		d.Floor, s.swept = time.Time{}, now
 	}
-	return q
+	s.inflight += d.N
+	l.inflight += d.N
+	b.free -= d.N
+	return d
 }
 
-// settle notes what quotas came to. A target whose quota came back full, or that was
-// woken meanwhile, is ready again.
-func (b *board) settle(quotas []ledger.Quota, claims []event.Claim) {
-	got := make(map[event.TargetID]int, len(quotas))
+// settle notes what draws came to, and gives back the seats that nobody took. A target
+// whose quota came back full, or that was woken meanwhile, is ready again.
+func (b *board) settle(draws []draw, claims []event.Claim) {
+	got := make(map[event.TargetID]int, len(draws))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range claims {
@@ -187,40 +240,154 @@ func (b *board) settle(quotas []ledger.Quota, claims []event.Claim) {
 			b.stand(c.TargetID).floor = c.AvailableAt.Add(-floorMargin)
 		}
 	}
-	for _, q := range quotas {
-		s := b.stand(q.Target)
-		s.inflight += got[q.Target]
-		b.free -= got[q.Target]
-		if got[q.Target] == q.N || s.woken {
-			b.enqueue(q.Target, s)
+	for _, d := range draws {
+		s := b.stand(d.Target)
+		if unused := d.N - got[d.Target]; unused > 0 {
+			b.leave(d.seat, unused)
+		}
+		if got[d.Target] == d.N || s.woken {
+			b.enqueue(d.Target, s)
 		}
 	}
 }
 
 // failed puts targets back whose claim failed.
-func (b *board) failed(quotas []ledger.Quota) {
+func (b *board) failed(draws []draw) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, q := range quotas {
-		b.enqueue(q.Target, b.stand(q.Target))
+	for _, d := range draws {
+		b.leave(d.seat, d.N)
+		b.enqueue(d.Target, b.stand(d.Target))
 	}
 }
 
-// done frees the slot of an attempt.
-func (b *board) done(id event.TargetID) {
+// admits reports whether an attempt may still begin: a destination may have asked to be
+// left alone while it was being claimed for.
+func (b *board) admits(at seat) bool {
 	b.mu.Lock()
-	s := b.stand(id)
-	s.inflight--
-	b.free++
-	if s.saturated {
-		s.saturated = false
-		b.enqueue(id, s)
-	}
-	ring := len(b.ready) > 0
+	defer b.mu.Unlock()
+	now := time.Now()
+	return !at.lane.closed(now) && !at.own.closed(now)
+}
+
+// done frees the seat of an attempt.
+func (b *board) done(at seat) {
+	b.mu.Lock()
+	b.leave(at, 1)
+	ring := len(b.ready) > 0 || b.free == b.slots
 	b.mu.Unlock()
 	if ring {
 		b.ring()
 	}
+}
+
+// leave gives seats back, and lets those look again who had found none.
+func (b *board) leave(at seat, n int) {
+	s := b.stand(at.target)
+	at.own.inflight -= n
+	at.lane.inflight -= n
+	b.free += n
+	if s.saturated {
+		s.saturated = false
+		b.enqueue(at.target, s)
+	}
+	if len(at.lane.held) > 0 && at.lane.room(time.Now(), at.lane.most) > 0 {
+		b.readmit(&at.lane.throttle)
+	}
+}
+
+// readmit lets the targets look again that a throttle had no room for.
+func (b *board) readmit(t *throttle) {
+	held := t.held
+	t.held = nil
+	for _, id := range held {
+		s := b.stand(id)
+		s.waiting = false
+		b.enqueue(id, s)
+	}
+}
+
+// heard notes what an attempt's receiver said of its mood: for how long the scope of
+// its pauses is to be left alone; zero: it took the delivery, or failed it, as usual.
+// It reports whether a pause began.
+func (b *board) heard(at seat, scope event.PauseScope, pause time.Duration) (began bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if pause == 0 {
+		b.stand(at.target).heardAt = now
+		at.lane.heard(0, now)
+		at.own.heard(0, now)
+		return false
+	}
+	b.stand(at.target).heardAt = time.Time{}
+	t := &at.lane.throttle
+	if scope == event.PauseTarget {
+		t = at.own
+	}
+	began = !t.closed(now)
+	t.heard(pause, now)
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	t.timer = time.AfterFunc(t.until.Sub(now), func() { b.reopen(t) })
+	return began
+}
+
+// reopen ends a pause: one attempt may probe.
+func (b *board) reopen(t *throttle) {
+	b.mu.Lock()
+	b.readmit(t)
+	b.mu.Unlock()
+	b.ring()
+}
+
+// forgive ends every pause. It is for tests, which do not wait.
+func (b *board) forgive() {
+	b.mu.Lock()
+	for _, s := range b.stands {
+		s.until, s.probing = time.Time{}, false
+		b.readmit(&s.throttle)
+	}
+	for _, l := range b.lanes {
+		l.until, l.probing = time.Time{}, false
+		b.readmit(&l.throttle)
+	}
+	b.mu.Unlock()
+	b.ring()
+}
+
+// idle reports whether nothing is ready and nothing is in flight.
+func (b *board) idle() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.free == b.slots && len(b.ready) == 0
+}
+
+// Pause is a lane or a target that is being left alone.
+type Pause struct {
+	Lane   string
+	Target event.TargetID // 0: the whole lane
+	Until  time.Time
+}
+
+// pauses are those in force.
+func (b *board) pauses() []Pause {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	var list []Pause
+	for name, l := range b.lanes {
+		if l.closed(now) {
+			list = append(list, Pause{Lane: name, Until: l.until})
+		}
+	}
+	for id, s := range b.stands {
+		if s.closed(now) {
+			list = append(list, Pause{Target: id, Until: s.until})
+		}
+	}
+	return list
 }
 
 // dueTarget is a target and when a delivery of it that this process put back is due.

@@ -22,6 +22,10 @@ type memory struct {
 	claims  []time.Time // when Claim was called
 	down    bool
 	records int // how often Record was called
+
+	succeeded []event.TargetID // as reported
+	stuck     bool             // Release fails
+	pause     time.Duration    // before a claim is answered
 }
 
 type row struct {
@@ -86,6 +90,9 @@ func (m *memory) Claim(_ context.Context, worker event.WorkerID, _ int, quotas [
 			claimed = append(claimed, r.Claim)
 		}
 	}
+	m.mu.Unlock()
+	time.Sleep(m.pause)
+	m.mu.Lock()
 	return ledger.Claims{Claims: claimed, Revision: 1}, nil
 }
 
@@ -118,10 +125,49 @@ func (m *memory) Record(_ context.Context, worker event.WorkerID, entries []ledg
 func (m *memory) Release(_ context.Context, worker event.WorkerID, fences []event.Fence) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.stuck {
+		return errDown
+	}
 	for _, f := range fences {
 		if r := m.rows[f.Delivery]; r != nil && r.by == worker && r.ClaimedAt.Equal(f.ClaimedAt) {
 			r.by, r.lease = 0, time.Time{}
 		}
+	}
+	return nil
+}
+
+func (m *memory) TargetOf(_ context.Context, id event.ID) (event.TargetID, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.rows[id]; r != nil {
+		return r.TargetID, nil
+	}
+	return 0, ledger.ErrEnded
+}
+
+func (m *memory) ClaimOne(_ context.Context, worker event.WorkerID, id event.ID, lease time.Duration) (event.Claim, int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.rows[id]
+	switch {
+	case r == nil:
+		return event.Claim{}, 0, ledger.ErrEnded
+	case r.by != 0:
+		return event.Claim{}, 0, ledger.ErrClaimed
+	}
+	now := time.Now()
+	r.by, r.ClaimedAt, r.LeaseUntil, r.lease = worker, now, now.Add(lease), now.Add(lease)
+	return r.Claim, 1, nil
+}
+
+func (m *memory) Report(_ context.Context, _ event.WorkerID, _ []string, succeeded map[event.TargetID]time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return errDown
+	}
+	for id := range succeeded {
+		m.succeeded = append(m.succeeded, id)
 	}
 	return nil
 }

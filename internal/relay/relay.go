@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -15,9 +16,12 @@ import (
 // Ledger is what the relay needs of the ledger.
 type Ledger interface {
 	Claim(ctx context.Context, worker event.WorkerID, maxClaims int, quotas []ledger.Quota) (ledger.Claims, error)
+	ClaimOne(ctx context.Context, worker event.WorkerID, id event.ID, lease time.Duration) (event.Claim, int64, error)
+	TargetOf(ctx context.Context, id event.ID) (event.TargetID, error)
 	Record(ctx context.Context, worker event.WorkerID, entries []ledger.Entry) ([]bool, error)
 	Release(ctx context.Context, worker event.WorkerID, fences []event.Fence) error
 	Backlog(ctx context.Context) ([]event.TargetID, int64, error)
+	Report(ctx context.Context, worker event.WorkerID, lanes []string, succeeded map[event.TargetID]time.Duration) error
 }
 
 // Book is what the relay needs of the registry.
@@ -26,9 +30,14 @@ type Book interface {
 	Reach(ctx context.Context, revision int64) error
 }
 
-// Courier makes one attempt. It is total: whatever happens is a verdict.
+// Courier makes requests.
 type Courier interface {
+	// Check says why no request can be made of what is stored, or nil.
+	Check(claim *event.Claim) error
+	// Attempt makes one attempt. It is total: whatever happens is a verdict.
 	Attempt(ctx context.Context, claim *event.Claim) event.Verdict
+	// Tell tells a receiver's on_failure of one failed attempt.
+	Tell(ctx context.Context, to *event.Target, f *event.Notice) error
 }
 
 // Options are what a relay needs. The zero value of a number or duration is its
@@ -46,6 +55,12 @@ type Options struct {
 	Poll      time.Duration // how long a missed wake-up can go unnoticed: 1s
 	Grace     time.Duration // how long a stop waits for attempts under way: 25s
 	MaxClaims int           // lost claims after which a row is poison: 10
+
+	Lanes Lanes
+	// Once ends the relay when nothing that is due is left; Limit, unless 0, after so
+	// many claims.
+	Once  bool
+	Limit int
 }
 
 func (o Options) withDefaults() Options {
@@ -66,21 +81,22 @@ func orDefault[T int | time.Duration](v, fallback T) T {
 
 // Relay is the loop.
 type Relay struct {
-	Options
-	board    *board
-	recorder *recorder
-	attempts sync.WaitGroup
-	beat     atomic.Int64 // UnixNano of the last turn of the loop
-	warned   sync.Map     // receivers whose uncounted deferrals were counted, warned of once each
+	*Runner
+	board *board
+	beat  atomic.Int64 // UnixNano of the last turn of the loop
+	left  int          // claims that may still be made, where that is limited
+	seen  *successes
+	done  atomic.Bool
 }
 
 // New makes a relay; Run makes it work.
 func New(o Options) *Relay {
-	o = o.withDefaults()
+	runner := NewRunner(o)
 	return &Relay{
-		Options:  o,
-		board:    newBoard(o.Slots, o.Book),
-		recorder: newRecorder(o.Ledger, o.Worker, o.Log),
+		Runner: runner,
+		board:  newBoard(runner.Slots, runner.Book, runner.Lanes),
+		left:   runner.Limit,
+		seen:   newSuccesses(),
 	}
 }
 
@@ -91,35 +107,40 @@ func (r *Relay) Wake(targets []event.TargetID) { r.board.wake(targets) }
 // ledger. It does not block.
 func (r *Relay) Look() { r.board.look() }
 
+// Forgive ends every pause that a deferral began. It is for tests, which do not wait.
+func (r *Relay) Forgive() { r.board.forgive() }
+
+// Pauses are the lanes and targets that this process leaves alone just now.
+func (r *Relay) Pauses() []Pause { return r.board.pauses() }
+
 // Beat is when the loop last turned. While it runs, that is never longer ago than the
 // poll interval, a claim and its back-off.
 func (r *Relay) Beat() time.Time { return time.Unix(0, r.beat.Load()) }
 
-// Run claims until the context ends. Then it claims no more, waits for the attempts
-// under way to be recorded, for as long as the grace period, cuts those that are left,
-// of which nothing is recorded, and returns.
+// Run claims until the context ends, or its work is done where it has an end. Then it
+// claims no more, and waits as [Runner.Run] does.
 func (r *Relay) Run(ctx context.Context) {
-	work, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer cut()
-	recording := make(chan struct{})
-	go func() { r.recorder.run(work); close(recording) }()
+	attempting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ran := make(chan struct{})
+	go func() { r.Runner.Run(attempting); close(ran) }()
+	reporting, quiet := context.WithCancel(context.WithoutCancel(ctx))
+	reported := make(chan struct{})
+	go func() { r.report(reporting); close(reported) }()
 
-	r.claimUntil(ctx, work)
-
-	grace := time.AfterFunc(r.Grace, cut)
-	r.attempts.Wait()
-	grace.Stop()
-	cut()
-	<-recording
+	r.claimUntil(ctx)
+	stop()
+	<-ran
+	quiet()
+	<-reported
 }
 
-// claimUntil is the loop proper. Attempts it starts run under work.
-func (r *Relay) claimUntil(ctx, work context.Context) {
+// claimUntil is the loop proper.
+func (r *Relay) claimUntil(ctx context.Context) {
 	backoff := backoff{}
 	lookAt := time.Now()
 	for ctx.Err() == nil {
 		r.beat.Store(time.Now().UnixNano())
-		err := r.turn(ctx, work, &lookAt)
+		err := r.turn(ctx, &lookAt)
 		if err != nil && ctx.Err() == nil {
 			wait := backoff.next()
 			r.Log.WarnContext(ctx, "the ledger cannot be claimed from; trying again", "in", wait, "err", err)
@@ -128,12 +149,24 @@ func (r *Relay) claimUntil(ctx, work context.Context) {
 			continue
 		}
 		backoff.reset()
+		if r.finished() {
+			r.done.Store(true)
+			return
+		}
 		r.board.wait(ctx, lookAt)
 	}
 }
 
+// Finished reports whether Run has returned because its work was done.
+func (r *Relay) Finished() bool { return r.done.Load() }
+
+// finished reports whether a relay whose work has an end has come to it.
+func (r *Relay) finished() bool {
+	return r.Limit > 0 && r.left == 0 || r.Once && r.board.idle()
+}
+
 // turn looks for work if it is time to, and claims as long as claims come back full.
-func (r *Relay) turn(ctx, work context.Context, lookAt *time.Time) error {
+func (r *Relay) turn(ctx context.Context, lookAt *time.Time) error {
 	if !time.Now().Before(*lookAt) || r.board.asked() {
 		targets, revision, err := r.Ledger.Backlog(ctx)
 		if err != nil {
@@ -144,54 +177,112 @@ func (r *Relay) turn(ctx, work context.Context, lookAt *time.Time) error {
 		}
 		r.board.wake(targets)
 		*lookAt = time.Now().Add(r.Poll)
+		if r.Once {
+			*lookAt = lookAt.Add(never)
+		}
 	}
 	for ctx.Err() == nil {
-		quotas := r.board.draw(r.Batch)
-		if len(quotas) == 0 {
+		batch := r.Batch
+		if r.Limit > 0 {
+			batch = min(batch, r.left)
+		}
+		draws := r.board.draw(batch)
+		if len(draws) == 0 {
 			return nil
 		}
-		if err := r.claim(ctx, work, quotas); err != nil {
+		if err := r.claim(ctx, draws); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// never is longer than any process runs.
+const never = 100 * 365 * 24 * time.Hour
+
 // claimTimeout bounds every statement of the loop.
 const claimTimeout = 10 * time.Second
 
-func (r *Relay) claim(ctx, work context.Context, quotas []ledger.Quota) error {
+func (r *Relay) claim(ctx context.Context, draws []draw) error {
 	// A claim under way is waited for even when stopping: its rows must be handed back.
 	claimCtx, done := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer done()
+	quotas := make([]ledger.Quota, len(draws))
+	seats := make(map[event.TargetID]seat, len(draws))
+	for i, d := range draws {
+		quotas[i], seats[d.Target] = d.Quota, d.seat
+	}
 	began := time.Now()
 	claimed, err := r.Ledger.Claim(claimCtx, r.Worker, r.MaxClaims, quotas)
 	if err != nil {
-		r.board.failed(quotas)
+		r.board.failed(draws)
 		return err
 	}
-	r.board.settle(quotas, claimed.Claims)
+	r.board.settle(draws, claimed.Claims)
 	if err := r.Book.Reach(claimCtx, claimed.Revision); err != nil || ctx.Err() != nil {
-		r.release(claimCtx, claimed.Claims)
+		r.release(claimCtx, claimed.Claims, seats)
 		return err
 	}
+	var unstarted []event.Claim
 	for i := range claimed.Claims {
 		c := &claimed.Claims[i]
 		c.To = r.Book.Target(c.TargetID)
-		r.attempts.Go(func() {
-			defer r.board.done(c.TargetID)
-			r.attempt(work, c, began)
-		})
+		if !r.start(c, seats[c.TargetID], began) {
+			unstarted = append(unstarted, *c)
+		} else if r.Limit > 0 {
+			r.left--
+		}
 	}
+	r.release(claimCtx, unstarted, seats)
 	return nil
 }
 
+// start begins an attempt, unless its destination has asked to be left alone while it
+// was claimed for, or its receiver was declared to another lane.
+func (r *Relay) start(c *event.Claim, at seat, began time.Time) bool {
+	if !r.board.admits(at) || c.To != nil && !r.Lanes.serves(c.To) {
+		return false
+	}
+	return r.begin(func() {
+		var once sync.Once
+		free := func() { r.board.done(at) }
+		defer once.Do(free)
+		r.attempt(c, began, func(result event.Result) {
+			r.came(c, at, &result)
+			once.Do(free)
+		})
+	})
+}
+
+// came notes on the board what an attempt came to.
+func (r *Relay) came(c *event.Claim, at seat, result *event.Result) {
+	s := &result.Settlement
+	switch {
+	case s.Pause > 0 && !result.Recorded: // another worker's to act on
+	case s.Class == event.ClassDecode: // the destination was not asked
+	case r.board.heard(at, c.To.Receiver.PauseScope, s.Pause):
+		r.Log.Info(fmt.Sprintf("receiver %s asks to be left alone: its %s pauses for %s in this process",
+			result.Receiver, c.To.Receiver.PauseScope, event.Duration(s.Pause)), "lane", at.lane.name)
+	}
+	if !result.Recorded {
+		return
+	}
+	switch s.Status {
+	case event.Succeeded:
+		r.seen.note(c.TargetID)
+	case event.Failed:
+		r.board.wakeAt(c.TargetID, time.Now().Add(s.Wait))
+	case event.Pending:
+		r.board.wakeAt(c.TargetID, s.Until)
+	}
+}
+
 // release hands claims back that will not be attempted.
-func (r *Relay) release(ctx context.Context, claims []event.Claim) {
+func (r *Relay) release(ctx context.Context, claims []event.Claim, seats map[event.TargetID]seat) {
 	fences := make([]event.Fence, len(claims))
 	for i, c := range claims {
 		fences[i] = c.Fence
-		r.board.done(c.TargetID)
+		r.board.done(seats[c.TargetID])
 	}
 	if len(fences) == 0 {
 		return

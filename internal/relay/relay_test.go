@@ -21,6 +21,10 @@ type courier func(ctx context.Context, c *event.Claim) event.Verdict
 
 func (f courier) Attempt(ctx context.Context, c *event.Claim) event.Verdict { return f(ctx, c) }
 
+func (f courier) Check(*event.Claim) error { return nil }
+
+func (f courier) Tell(context.Context, *event.Target, *event.Notice) error { return nil }
+
 func succeed(context.Context, *event.Claim) event.Verdict {
 	return event.Verdict{Ruling: event.Success}
 }

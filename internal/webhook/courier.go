@@ -3,10 +3,14 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/eventsvc/eventsvc/internal/event"
@@ -106,6 +110,24 @@ func (c *Courier) Attempt(ctx context.Context, claim *event.Claim) event.Verdict
 	return verdict
 }
 
+// Check says why no request can be made of what is stored, or nil. What is stored is
+// the same at every attempt, and so is the answer.
+func (c *Courier) Check(claim *event.Claim) error {
+	if !slices.Contains(known, claim.Format) {
+		return fmt.Errorf("format %q is not known", claim.Format)
+	}
+	if len(claim.Event.Data) == 0 {
+		return errors.New("the event has no data")
+	}
+	if _, err := url.Parse(claim.To.URL); err != nil {
+		return errors.New("the address cannot be read")
+	}
+	if err := wellFormed(claim.Event.Data); err != nil {
+		return fmt.Errorf("data is no JSON: %w", err)
+	}
+	return nil
+}
+
 // bodyPatience is how long the body of an answer is waited for once the headers are in.
 const bodyPatience = time.Second
 
@@ -119,7 +141,7 @@ func undeliverable(err error, began time.Time) event.Verdict {
 }
 
 func (c *Courier) request(ctx context.Context, claim *event.Claim, now time.Time) (*http.Request, error) {
-	body, err := c.render(claim.To.Receiver.Format, &claim.Event)
+	body, err := c.render(claim.Format, &claim.Event)
 	if err != nil {
 		return nil, err
 	}

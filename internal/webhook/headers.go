@@ -22,8 +22,8 @@ func (c *Courier) writeHeaders(h http.Header, ctx context.Context, claim *event.
 	}
 	set := func(name, value string) { h[http.CanonicalHeaderKey(name)] = []string{value} }
 	set("User-Agent", c.agent)
-	set("Content-Type", contentType(to.Format))
-	if to.Format == event.FormatCloudEventsBinary {
+	set("Content-Type", contentType(claim.Format))
+	if claim.Format == event.FormatCloudEventsBinary {
 		cloudEventHeaders(set, &claim.Event, c.source)
 	}
 	stamp := strconv.FormatInt(now.Unix(), 10)

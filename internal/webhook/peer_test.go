@@ -94,7 +94,7 @@ func claimFor(url string, change ...func(*event.Receiver)) *event.Claim {
 	}
 	id := event.NewID(noon)
 	return &event.Claim{
-		Fence: event.Fence{Delivery: id}, MaxAttempts: 20, Sending: 1,
+		Fence: event.Fence{Delivery: id}, MaxAttempts: 20, Sending: 1, Format: r.Format,
 		Event: event.Event{ID: event.NewID(noon), Type: "order.placed", Data: []byte(`{ "b":1, "a": 123456789012345678901234567890.50 }`), RecordedAt: noon},
 		To:    &event.Target{URL: url, Receiver: r, Secrets: []event.Secret{make(event.Secret, 32)}},
 	}
@@ -249,13 +249,49 @@ func TestANameThatDoesNotResolveIsOfClassDNS(t *testing.T) {
 
 func TestWhatIsStoredButCannotBeSentIsDecode(t *testing.T) {
 	c := courier(t)
+	without := claimFor("http://127.0.0.1/")
+	without.Event.Data = nil
 	for name, claim := range map[string]*event.Claim{
 		"url":    claimFor("http://[bad/"),
 		"format": claimFor("http://127.0.0.1/", func(r *event.Receiver) { r.Format = "morse" }),
+		"data":   without,
 	} {
+		if c.Check(claim) == nil {
+			t.Errorf("%s: found fit to be sent", name)
+		}
 		if v := attempt(t, c, claim); v.Ruling != event.Permanent || v.Class != event.ClassDecode {
 			t.Errorf("%s: got %+v", name, v)
 		}
+	}
+}
+
+// Only what is stored decides: big numbers, odd spacing and names given twice are fine.
+func TestStoredDataIsCheckedToBeOneJSONValueAndNoMore(t *testing.T) {
+	c := courier(t)
+	for data, fit := range map[string]bool{
+		`{"a":1,"a":2}`: true, ` [1e131071, "\u0000"] `: true, `null`: true, `""`: true,
+		`{"a":`: false, `{} {}`: false, `x`: false, ` `: false,
+	} {
+		claim := claimFor("http://127.0.0.1/")
+		claim.Event.Data = []byte(data)
+		if err := c.Check(claim); (err == nil) != fit {
+			t.Errorf("%s: got %v", data, err)
+		}
+	}
+}
+
+// T115: the row's format decides, whatever was declared since.
+func TestAChangedFormatLeavesDeliveriesUnderWayAsTheyWere(t *testing.T) {
+	c := courier(t)
+	claim := claimFor("http://127.0.0.1/", func(r *event.Receiver) { r.Format = event.FormatRaw })
+	claim.Format = event.FormatStandard
+	req, err := c.request(t.Context(), claim, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(req.Body)
+	if !strings.HasPrefix(string(body), `{"type":"order.placed",`) {
+		t.Errorf("sent %s", body)
 	}
 }
 

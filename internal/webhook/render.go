@@ -1,9 +1,11 @@
 package webhook
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,6 +28,22 @@ func (c *Courier) render(f event.Format, e *event.Event) ([]byte, error) {
 		return cloudEvent(e, c.source), nil
 	}
 	return nil, fmt.Errorf("format %q is not known", f)
+}
+
+// known are the formats that can be rendered.
+var known = []event.Format{event.FormatStandard, event.FormatCloudEvents, event.FormatCloudEventsBinary, event.FormatRaw}
+
+// wellFormed says where data is no JSON text (RFC 8259), or is nil. Names given twice
+// are the producer's own business.
+func wellFormed(data []byte) error {
+	d := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if err := d.SkipValue(); err != nil {
+		return err
+	}
+	if _, err := d.ReadToken(); err != io.EOF {
+		return fmt.Errorf("more than one value")
+	}
+	return nil
 }
 
 func contentType(f event.Format) string {

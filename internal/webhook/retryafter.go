@@ -11,18 +11,13 @@ import (
 // retryAfter reads Retry-After (RFC 9110, section 10.2.3): seconds in ASCII digits, or
 // a date in any of the three forms, which is measured against the answer's own Date
 // where that can be read, so that the receiver's clock need not be right. A date that
-// has passed is zero. Anything else, two different headers among it, cannot be read.
+// has passed is zero. Anything else, two headers among it, cannot be read.
 //
 // However long the number, the duration is bounded: it never overflows.
 func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	values := h.Values("Retry-After")
-	if len(values) == 0 {
+	if len(values) != 1 {
 		return 0, false
-	}
-	for _, v := range values[1:] {
-		if v != values[0] {
-			return 0, false
-		}
 	}
 	value := strings.TrimSpace(values[0])
 	if seconds, ok := digits(value); ok {

@@ -33,11 +33,11 @@ poisoned AS (
   DELETE FROM eventsvc.owed h
   USING c
   WHERE c.poison AND h.id = c.id
-  RETURNING h.event_id, h.target_id, h.id, h.attempts, h.max_attempts, h.sending, h.owed_since, h.due_at
+  RETURNING h.event_id, h.target_id, h.id, h.attempts, h.max_attempts, h.sending, h.format, h.owed_since, h.due_at
 ),
 ended AS (
-  INSERT INTO eventsvc.settled (event_id, target_id, id, status, attempts, max_attempts, sending, owed_since, due_at)
-  SELECT event_id, target_id, id, 'dead', attempts, max_attempts, sending, owed_since, due_at
+  INSERT INTO eventsvc.settled (event_id, target_id, id, status, attempts, max_attempts, sending, format, owed_since, due_at)
+  SELECT event_id, target_id, id, 'dead', attempts, max_attempts, sending, format, owed_since, due_at
   FROM poisoned
 ),
 u AS (
@@ -45,10 +45,10 @@ u AS (
   SET claimed_by = @worker, claimed_at = now(), lease_until = now() + c.lease, claims = h.claims + 1
   FROM c
   WHERE NOT c.poison AND h.id = c.id
-  RETURNING h.id, h.event_id, h.target_id, h.attempts, h.max_attempts, h.sending, h.claimed_at, h.lease_until,
+  RETURNING h.id, h.event_id, h.target_id, h.attempts, h.max_attempts, h.sending, h.format, h.claimed_at, h.lease_until,
             h.available_at, h.due_at, h.owed_since
 )
-SELECT u.id, u.event_id, u.target_id, u.attempts, u.max_attempts, u.sending, u.claimed_at, u.lease_until,
+SELECT u.id, u.event_id, u.target_id, u.attempts, u.max_attempts, u.sending, u.format, u.claimed_at, u.lease_until,
        u.available_at, nullif(u.due_at, '-infinity') AS due_at, u.owed_since,
        e.type, e.data, e.recorded_at, e.occurred_at, coalesce(e.tenant, ''), coalesce(e.subject, ''), coalesce(e.source, ''),
        coalesce(e.correlation_id, ''), coalesce(e.causation_id, ''), coalesce(e.traceparent, ''),

@@ -13,7 +13,7 @@ gone AS (
   USING a
   WHERE a.status IN ('succeeded', 'dead', 'orphaned')
     AND h.id = a.id AND h.claimed_by = @worker AND h.claimed_at = a.claimed_at
-  RETURNING h.event_id, h.target_id, h.id, a.status, (h.attempts + a.spent)::smallint AS attempts, h.max_attempts, h.sending,
+  RETURNING h.event_id, h.target_id, h.id, a.status, (h.attempts + a.spent)::smallint AS attempts, h.max_attempts, h.sending, h.format,
             h.owed_since, h.due_at,
             a.number, a.outcome, a.started_at, a.duration_ms, a.http_status, a.class, a.error, a.evidence
 ),
@@ -31,8 +31,8 @@ back AS (
             a.number, a.outcome, a.started_at, a.duration_ms, a.http_status, a.class, a.error, a.evidence
 ),
 ended AS (
-  INSERT INTO eventsvc.settled (event_id, target_id, id, status, attempts, max_attempts, sending, owed_since, due_at)
-  SELECT event_id, target_id, id, status::eventsvc.ending, attempts, max_attempts, sending, owed_since, due_at
+  INSERT INTO eventsvc.settled (event_id, target_id, id, status, attempts, max_attempts, sending, format, owed_since, due_at)
+  SELECT event_id, target_id, id, status::eventsvc.ending, attempts, max_attempts, sending, format, owed_since, due_at
   FROM gone
 ),
 done AS (

@@ -3,7 +3,7 @@ SELECT g.revision, x.*
 FROM eventsvc.registry g
 LEFT JOIN LATERAL (
   SELECT t.id AS target_id, t.name, t.url, r.key, l.name AS lane, r.declaration,
-         (t.paused_at IS NOT NULL OR r.paused_at IS NOT NULL) AS paused,
+         (t.paused_at IS NOT NULL OR r.paused_at IS NOT NULL OR l.paused_at IS NOT NULL) AS paused,
          (t.deleted_at IS NOT NULL OR r.deleted_at IS NOT NULL) AS deleted,
          ARRAY(SELECT s.sealed     FROM eventsvc.secrets s WHERE s.target_id = t.id AND s.expires_at > now() ORDER BY s.id DESC) AS sealed,
          ARRAY(SELECT CASE WHEN s.expires_at < 'infinity' THEN s.expires_at END

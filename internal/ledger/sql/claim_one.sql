@@ -1,0 +1,16 @@
+-- ledger: lease one delivery that nobody holds, due or not. No rows: it is held, or no longer owed.
+WITH u AS (
+  UPDATE eventsvc.owed h
+  SET claimed_by = @worker, claimed_at = now(), lease_until = now() + @lease::interval, claims = h.claims + 1
+  WHERE h.id = @id
+    AND h.claimed_by = 0
+  RETURNING h.id, h.event_id, h.target_id, h.attempts, h.max_attempts, h.sending, h.format, h.claimed_at, h.lease_until,
+            h.available_at, h.due_at, h.owed_since
+)
+SELECT u.id, u.event_id, u.target_id, u.attempts, u.max_attempts, u.sending, u.format, u.claimed_at, u.lease_until,
+       u.available_at, nullif(u.due_at, '-infinity') AS due_at, u.owed_since,
+       e.type, e.data, e.recorded_at, e.occurred_at, coalesce(e.tenant, ''), coalesce(e.subject, ''), coalesce(e.source, ''),
+       coalesce(e.correlation_id, ''), coalesce(e.causation_id, ''), coalesce(e.traceparent, ''),
+       (SELECT revision FROM eventsvc.registry) AS revision
+FROM u
+JOIN eventsvc.events e ON e.id = u.event_id;

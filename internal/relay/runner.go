@@ -1,0 +1,242 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/eventsvc/eventsvc/internal/around"
+	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/ledger"
+)
+
+// Runner turns claims into recorded settlements: hook, attempt, record, and what
+// follows. It is the one way in which attempts are made, whoever claimed: the relay's
+// loop, a drain, or a person who wants one delivery tried now.
+type Runner struct {
+	Options
+	recorder *recorder
+	teller   *teller
+	warned   sync.Map // receivers whose uncounted deferrals were counted, warned of once each
+
+	work context.Context // what attempts run under; cut when the grace is over
+	cut  context.CancelFunc
+
+	mu       sync.Mutex
+	closed   bool
+	attempts sync.WaitGroup
+}
+
+// NewRunner makes a runner; Run must run for attempts to be recorded.
+func NewRunner(o Options) *Runner {
+	o = o.withDefaults()
+	r := &Runner{Options: o, recorder: newRecorder(o.Ledger, o.Worker, o.Log), teller: newTeller(o.Courier, o.Log)}
+	r.work, r.cut = context.WithCancel(context.Background())
+	return r
+}
+
+// Run records until the context ends. Then it lets no more attempts begin, waits for
+// those under way, for as long as the grace period, cuts those that are left, of which
+// nothing is recorded, and returns.
+func (r *Runner) Run(ctx context.Context) {
+	defer r.cut()
+	recording := make(chan struct{})
+	go func() { r.recorder.run(r.work); close(recording) }()
+	<-ctx.Done()
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	grace := time.AfterFunc(r.Grace, r.cut)
+	r.attempts.Wait()
+	grace.Stop()
+	r.cut()
+	<-recording
+}
+
+// begin runs do as an attempt that a stop waits for, unless the runner has stopped.
+func (r *Runner) begin(do func()) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.attempts.Go(do)
+	return true
+}
+
+// Errors of Deliver.
+var (
+	// ErrPaused says that the receiver gets no requests just now.
+	ErrPaused = errors.New("the receiver is paused")
+	// ErrStopping says that the process makes no more attempts.
+	ErrStopping = errors.New("the process is stopping")
+)
+
+// Deliver tries one delivery now, whatever it waits for, as long as nobody holds it. It
+// returns once the attempt was recorded; where the context ends before, the attempt
+// goes on and Deliver answers false. A deferral is recorded and pauses nothing. Errors
+// are [ErrPaused], [ErrStopping], and the ledger's own.
+func (r *Runner) Deliver(ctx context.Context, id event.ID) (ended bool, err error) {
+	target, err := r.Ledger.TargetOf(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	to := r.Book.Target(target)
+	if to != nil && to.Paused {
+		return false, ErrPaused
+	}
+	lease := time.Minute
+	if to != nil {
+		lease = to.Receiver.Lease
+	}
+	began := time.Now()
+	claim, revision, err := r.Ledger.ClaimOne(ctx, r.Worker, id, lease)
+	if err != nil {
+		return false, err
+	}
+	if err := r.Book.Reach(ctx, revision); err != nil {
+		r.handBack(r.work, &claim)
+		return false, err
+	}
+	claim.To = r.Book.Target(claim.TargetID)
+	done := make(chan struct{})
+	if !r.begin(func() { defer close(done); r.attempt(&claim, began, func(event.Result) {}) }) {
+		r.handBack(context.WithoutCancel(ctx), &claim)
+		return false, ErrStopping
+	}
+	select {
+	case <-done:
+		return true, nil
+	case <-ctx.Done():
+		return false, nil
+	}
+}
+
+// attempt is one claim's whole life in this process. began is the moment before the
+// claim was asked for: the lease is counted from it on our own clock, so that we stop
+// before the database thinks we have. came is called once with what an attempt came to,
+// when it was recorded or lost; it is not called where none was made.
+func (r *Runner) attempt(c *event.Claim, began time.Time, came func(event.Result)) {
+	ctx := r.work
+	switch lapse := began.Add(c.Lease()); {
+	case c.To == nil:
+		// It was declared so lately that it is not known here yet.
+		r.handBack(ctx, c)
+	case c.To.Deleted:
+		r.orphan(ctx, c, lapse)
+	case time.Until(lapse) < c.To.Receiver.Timeout+event.LeaseMargin/2:
+		r.handBack(ctx, c)
+	default:
+		if v, ok := r.undeliverable(c); ok {
+			r.after(ctx, c, r.settle(ctx, c, v, began, lapse), came)
+			return
+		}
+		r.run(ctx, c, began, lapse, came)
+	}
+}
+
+func (r *Runner) handBack(ctx context.Context, c *event.Claim) {
+	if err := r.Ledger.Release(ctx, r.Worker, []event.Fence{c.Fence}); err != nil {
+		r.Log.WarnContext(ctx, "a claim could not be handed back; it returns when its lease lapses", "delivery", c.Delivery.Text(event.DeliveryPrefix), "err", err)
+	}
+}
+
+// orphan ends a delivery whose receiver or target is gone. No attempt was made, so
+// none is counted, kept or logged as failed.
+func (r *Runner) orphan(ctx context.Context, c *event.Claim, lapse time.Time) {
+	r.recorder.record(ctx, ledger.Entry{Fence: c.Fence, Settlement: event.Settlement{Status: event.Orphaned}}, lapse)
+}
+
+// undeliverable is the verdict on a delivery that cannot be made an attempt of: what is
+// stored cannot be decoded, which no repetition mends, or this process lacks what it
+// takes, which may pass. The receiver is never reached, so no hook runs.
+func (r *Runner) undeliverable(c *event.Claim) (event.Verdict, bool) {
+	v := event.Verdict{Ruling: event.Permanent, Class: event.ClassDecode, StartedAt: time.Now()}
+	switch err := r.Courier.Check(c); {
+	case c.To.Unusable != "" && c.To.Unreadable:
+		v.Reason = c.To.Unusable
+	case c.To.Unusable != "":
+		v.Ruling, v.Reason = event.Failure, c.To.Unusable
+	case err != nil:
+		v.Reason = "what is stored cannot be decoded: " + err.Error()
+	default:
+		return v, false
+	}
+	return v, true
+}
+
+func (r *Runner) run(ctx context.Context, c *event.Claim, began, lapse time.Time, came func(event.Result)) {
+	about := c.Context()
+	around.Attempt(ctx, r.Hook, about, r.Log,
+		func(ctx context.Context) event.Verdict { return r.Courier.Attempt(ctx, c) },
+		func(ctx context.Context, v event.Verdict) event.Result {
+			result := r.settle(ctx, c, v, began, lapse)
+			r.after(ctx, c, result, came)
+			return result
+		})
+}
+
+// settle judges a verdict and records what it means.
+func (r *Runner) settle(ctx context.Context, c *event.Claim, v event.Verdict, began, lapse time.Time) event.Result {
+	result := event.Result{Context: c.Context(), Verdict: v}
+	if ctx.Err() != nil {
+		// Cut by a stop whose grace is over: nobody knows how far the attempt came.
+		// Nothing is recorded, and the lease brings the delivery back.
+		return result
+	}
+	owed := c.ClaimedAt.Sub(c.OwedSince) + time.Since(began)
+	result.Settlement = event.Settle(c, c.To.Receiver.Terms, &v, owed, rand.Float64())
+	result.Recorded = r.recorder.record(ctx, entry(c, &v, result.Settlement), lapse)
+	return result
+}
+
+func entry(c *event.Claim, v *event.Verdict, s event.Settlement) ledger.Entry {
+	return ledger.Entry{
+		Fence:      c.Fence,
+		Settlement: s,
+		Attempt: event.Attempt{
+			Number: c.Attempt(), StartedAt: v.StartedAt, Duration: v.Duration, Outcome: s.Outcome, Class: s.Class,
+			HTTPStatus: v.HTTPStatus, Error: s.Error, Evidence: v.Evidence,
+		},
+	}
+}
+
+// after is what follows a settlement in this process. A worker that lost its claim says
+// one thing, that it did, and does nothing else (P5).
+func (r *Runner) after(ctx context.Context, c *event.Claim, result event.Result, came func(event.Result)) {
+	came(result)
+	if !result.Recorded {
+		if ctx.Err() == nil {
+			r.Log.WarnContext(ctx, fmt.Sprintf("receiver %s finished an attempt after its claim was lost; nothing of it was recorded; if this recurs, its lease of %s is too short",
+				result.Receiver, event.Duration(c.Lease())))
+		}
+		return
+	}
+	r.remark(ctx, c, &result)
+	if !result.Verdict.Failed() {
+		return
+	}
+	s := &result.Settlement
+	r.Log.WarnContext(ctx, fmt.Sprintf("receiver %s failed delivery %s on attempt %d with %s; the row is %s",
+		result.Receiver, result.DeliveryID.Text(event.DeliveryPrefix), result.Attempt, s.Class, s.Status))
+	if c.To.Receiver.OnFailure != "" && s.Class != event.ClassDecode {
+		r.teller.tell(ctx, c.To, event.Notice{Context: result.Context, Status: s.Status, Class: s.Class, Error: s.Error, HTTPStatus: result.Verdict.HTTPStatus})
+	}
+}
+
+// remark says what was done otherwise than the receiver asked.
+func (r *Runner) remark(ctx context.Context, c *event.Claim, result *event.Result) {
+	s := &result.Settlement
+	if s.Clamped > 0 {
+		r.Log.WarnContext(ctx, fmt.Sprintf("receiver %s asked delivery %s to wait %s; it will wait %s, which is as long as is allowed",
+			result.Receiver, result.DeliveryID.Text(event.DeliveryPrefix), event.Duration(s.Clamped), event.Duration(c.To.Receiver.MaxRetryAfter)))
+	}
+	if s.Unbounded {
+		if _, before := r.warned.LoadOrStore(result.Receiver, true); !before {
+			r.Log.WarnContext(ctx, fmt.Sprintf("receiver %s defers without give_up_after; its deferrals are counted as attempts, since nothing else would end them", result.Receiver))
+		}
+	}
+}
