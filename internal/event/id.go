@@ -62,6 +62,16 @@ func (id ID) IsZero() bool { return id == ID{} }
 // made here is also by time.
 func (id ID) Compare(other ID) int { return strings.Compare(string(id[:]), string(other[:])) }
 
+// IDAfter is the smallest ID above another: what lies below it ends with that one.
+func IDAfter(id ID) ID {
+	for i := len(id) - 1; i >= 0; i-- {
+		if id[i]++; id[i] != 0 {
+			break
+		}
+	}
+	return id
+}
+
 const crockford = "0123456789abcdefghjkmnpqrstvwxyz"
 
 // Text is the ID as the API shows it, for example evt_01jxkg2c8zf3v9e4m6r7t8w9ya.

@@ -146,6 +146,12 @@ func (d *Desk) replay(ctx context.Context, losers []plan) error {
 			// A try before this one was committed although its answer was lost.
 			d.committed(targetsOf([]plan{p}))
 			p.answer(Receipt{Event: s.event, Owed: s.owed}, nil)
+		case s.pruned && p.draft.Body != s.body:
+			// Nothing is left to compare but the hash of the request.
+			p.answer(Receipt{}, ErrKeyReused)
+		case s.pruned:
+			s.tell(p.draft)
+			p.answer(Receipt{Event: s.event, Owed: s.owed, Replayed: true}, nil)
 		case !sameFact(p.draft, s.body, &s.event):
 			p.answer(Receipt{}, ErrKeyReused)
 		default:

@@ -18,6 +18,8 @@ type Book interface {
 	Match(eventType, tenant string) ([]*event.Target, int64)
 	// Reach reads what is newer, unless the book holds that revision already.
 	Reach(ctx context.Context, revision int64) error
+	// Target is one address, or nil.
+	Target(event.TargetID) *event.Target
 }
 
 // Desk takes fires and commits them in groups.

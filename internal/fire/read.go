@@ -22,6 +22,16 @@ type spent struct {
 	event event.Event
 	body  [32]byte
 	owed  []Owed
+	// pruned says that the event is gone, and only its id and time are known.
+	pruned bool
+}
+
+// tell fills a pruned event in from the draft that repeats it.
+func (s *spent) tell(d *Draft) {
+	if s.event.RecordedAt.IsZero() {
+		s.event.RecordedAt = s.event.ID.Time()
+	}
+	s.event.Type, s.event.Data, s.event.Facts = d.Type, d.Data, d.Facts
 }
 
 // readSpent is, by the plan's place, what each plan's key was spent on. It must run
@@ -72,6 +82,7 @@ func scanSpent(rows pgx.Rows) (n int, s spent, err error) {
 		return 0, s, err
 	}
 	copy(s.body[:], hash)
+	s.pruned = r.kind == ""
 	if err := r.fill(&s.event); err != nil {
 		return 0, s, err
 	}
@@ -81,7 +92,7 @@ func scanSpent(rows pgx.Rows) (n int, s spent, err error) {
 
 // record is an event's row but for its id.
 type record struct {
-	recordedAt                                               time.Time
+	recordedAt                                               *time.Time
 	kind                                                     string
 	tenant, subject, source                                  *string
 	occurredAt                                               *time.Time
@@ -95,7 +106,7 @@ func (r *record) fields() []any {
 }
 
 func (r *record) fill(e *event.Event) error {
-	e.Type, e.Data, e.RecordedAt, e.TraceParent = r.kind, r.data, r.recordedAt, pg.OrZero(r.trc)
+	e.Type, e.Data, e.RecordedAt, e.TraceParent = r.kind, r.data, pg.OrZero(r.recordedAt), pg.OrZero(r.trc)
 	e.Tenant, e.Subject, e.Source = pg.OrZero(r.tenant), pg.OrZero(r.subject), pg.OrZero(r.source)
 	e.CorrelationID, e.CausationID = pg.OrZero(r.correlation), pg.OrZero(r.causation)
 	if r.occurredAt != nil {

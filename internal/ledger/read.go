@@ -49,14 +49,8 @@ type Filter struct {
 
 // List is the deliveries that meet the filter, newest first.
 func (l *Ledger) List(ctx context.Context, f Filter) ([]Delivery, error) {
-	args := pgx.NamedArgs{
-		"status": pg.OrNull(string(f.Status)), "receiver": pg.OrNull(f.Receiver), "target": f.Target, "lane": pg.OrNull(f.Lane),
-		"id": pg.OrNull([16]byte(f.ID)), "event": pg.OrNull([16]byte(f.Event)), "type": pg.OrNull(f.Type), "tenant": pg.OrNull(f.Tenant),
-		"since": pg.OrNull(f.From), "until": pg.OrNull(f.To), "below": pg.OrNull([16]byte(f.Below)), "limit": f.Limit,
-		"everywhere": f.Receiver == "" && f.Target == nil && f.Lane == "",
-	}
 	// Planned for these very arguments: a generic plan would scan for every filter.
-	rows, err := l.pool.Query(ctx, sqlListDeliveries, pgx.QueryExecModeCacheDescribe, args)
+	rows, err := l.pool.Query(ctx, sqlListDeliveries, pgx.QueryExecModeCacheDescribe, f.args())
 	if err != nil {
 		return nil, fmt.Errorf("list deliveries: %w", err)
 	}
@@ -65,6 +59,15 @@ func (l *Ledger) List(ctx context.Context, f Filter) ([]Delivery, error) {
 		return nil, fmt.Errorf("list deliveries: %w", err)
 	}
 	return list, nil
+}
+
+func (f *Filter) args() pgx.NamedArgs {
+	return pgx.NamedArgs{
+		"status": pg.OrNull(string(f.Status)), "receiver": pg.OrNull(f.Receiver), "target": f.Target, "lane": pg.OrNull(f.Lane),
+		"id": pg.OrNull([16]byte(f.ID)), "event": pg.OrNull([16]byte(f.Event)), "type": pg.OrNull(f.Type), "tenant": pg.OrNull(f.Tenant),
+		"since": pg.OrNull(f.From), "until": pg.OrNull(f.To), "below": pg.OrNull([16]byte(f.Below)), "limit": f.Limit,
+		"everywhere": f.Receiver == "" && f.Target == nil && f.Lane == "",
+	}
 }
 
 // OfEvent is every delivery of an event, newest first.

@@ -37,6 +37,24 @@ var (
 	sqlUndrained string
 	//go:embed sql/settled_since.sql
 	sqlSettledSince string
+	//go:embed sql/requeue.sql
+	sqlRequeue string
+	//go:embed sql/reopen.sql
+	sqlReopen string
+	//go:embed sql/cancel.sql
+	sqlCancel string
+	//go:embed sql/lock_events.sql
+	sqlLockEvents string
+	//go:embed sql/standing.sql
+	sqlStanding string
+	//go:embed sql/standing_of.sql
+	sqlStandingOf string
+	//go:embed sql/count_deliveries.sql
+	sqlCountDeliveries string
+	//go:embed sql/forget_attempts.sql
+	sqlForgetAttempts string
+	//go:embed sql/forget_settled.sql
+	sqlForgetSettled string
 	//go:embed sql/erase.sql
 	sqlErase string
 	//go:embed sql/list_attempts.sql

@@ -12,7 +12,7 @@ d AS (
   (SELECT o.id, o.event_id, o.target_id,
           CASE WHEN o.claimed_by <> 0 THEN 'claimed' WHEN o.failed THEN 'failed' ELSE 'pending' END AS status,
           o.attempts, o.max_attempts, o.sending, o.available_at, o.due_at, o.owed_since,
-          o.claimed_by, o.claimed_at, o.lease_until, NULL::timestamptz AS completed_at
+          o.claimed_by, o.claimed_at, o.lease_until, NULL::timestamptz AS completed_at, o.failed
    FROM eventsvc.owed o
    JOIN eventsvc.events e ON e.id = o.event_id
    WHERE (@id::uuid IS NULL OR o.id = @id)
@@ -29,7 +29,7 @@ d AS (
   UNION ALL
   (SELECT s.id, s.event_id, s.target_id, s.status::text,
           s.attempts, s.max_attempts, s.sending, s.completed_at, s.due_at, s.owed_since,
-          0, '-infinity', '-infinity', s.completed_at
+          0, '-infinity', '-infinity', s.completed_at, true
    FROM eventsvc.settled s
    JOIN eventsvc.events e ON e.id = s.event_id
    WHERE (@id::uuid IS NULL OR s.id = @id)
@@ -63,6 +63,8 @@ LEFT JOIN LATERAL (
   SELECT a.number, a.outcome, a.class, a.error
   FROM eventsvc.attempts a
   WHERE a.event_id = d.event_id AND a.delivery_id = d.id
+    -- What is left of a life before it was owed anew is not the last of this one.
+    AND (d.failed OR a.outcome = 'not_yet' AND d.due_at > '-infinity' OR a.outcome = 'unknown' AND a.started_at >= d.owed_since)
   ORDER BY a.started_at DESC
   LIMIT 1) x ON true
 ORDER BY d.id DESC;

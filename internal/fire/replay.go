@@ -1,0 +1,228 @@
+package fire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/ledger"
+)
+
+// To narrows a replay to some of the receivers, and some of their targets. Nil is all.
+type To struct {
+	Receivers []string
+	Targets   []string
+}
+
+func (to To) takes(t *event.Target) bool {
+	return (to.Receivers == nil || slices.Contains(to.Receivers, t.Receiver.Key)) &&
+		(to.Targets == nil || slices.Contains(to.Targets, t.Name))
+}
+
+// Replayed is what a replay came to.
+type Replayed struct {
+	Reopened int // deliveries that had ended, and are owed again
+	Added    int // receivers or targets that had none
+	// Skipped are deliveries that were left alone, by their status: they are owed
+	// already.
+	Skipped map[event.Status]int
+}
+
+// errDry takes a dry run's transaction back.
+var errDry = errors.New("a dry run")
+
+// Replay owes an event again: what has ended is reopened with its whole budget, and who
+// wants such events now and has no delivery gets one. What is owed already is left
+// alone. Nothing is owed for a suppressed event. It answers [ErrNotFound] where the event
+// is gone.
+func (d *Desk) Replay(ctx context.Context, id event.ID, to To, dry bool) (Replayed, error) {
+	var r Replayed
+	var woken []event.TargetID
+	err := ledger.InTurn(ctx, d.pool, func(tx pgx.Tx) (err error) {
+		if r, woken, err = d.replayIn(ctx, tx, id, to); err == nil && dry {
+			return errDry
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, errDry):
+		return r, nil
+	case err != nil:
+		return Replayed{}, fmt.Errorf("replay an event: %w", err)
+	}
+	d.committed(woken)
+	return r, nil
+}
+
+func (d *Desk) replayIn(ctx context.Context, tx pgx.Tx, id event.ID, to To) (r Replayed, woken []event.TargetID, err error) {
+	var kind, tenant string
+	var suppressed bool
+	var age time.Duration
+	var revision int64
+	err = tx.QueryRow(ctx, sqlLockEvent, pgx.NamedArgs{"id": [16]byte(id)}).Scan(&kind, &tenant, &suppressed, &age, &revision)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return r, nil, ErrNotFound
+	}
+	if err != nil {
+		return r, nil, fmt.Errorf("lock the event: %w", err)
+	}
+	r.Skipped = map[event.Status]int{}
+	if suppressed {
+		return r, nil, nil
+	}
+	if err := d.book.Reach(ctx, revision); err != nil {
+		return r, nil, err
+	}
+	standing, err := ledger.Standing(ctx, tx, id)
+	if err != nil {
+		return r, nil, err
+	}
+	reopen, add := d.partTargets(kind, tenant, to, standing, r.Skipped)
+	reopened, err := ledger.Reopen(ctx, tx, id, reopen)
+	if err != nil {
+		return r, nil, err
+	}
+	r.Reopened, r.Added = len(reopened), len(add)
+	if len(standing)+len(add) > maxFanOut {
+		return r, nil, ErrTooWide
+	}
+	if err := addDebts(ctx, tx, id, add, age); err != nil {
+		return r, nil, err
+	}
+	woken = reopened
+	for _, t := range add {
+		woken = append(woken, t.ID)
+	}
+	return r, woken, nil
+}
+
+// partTargets says whose deliveries are to be reopened, and who is to get one. A target
+// that is gone is left as it is.
+func (d *Desk) partTargets(kind, tenant string, to To, standing map[event.TargetID]event.Status, skipped map[event.Status]int) (reopen, add []*event.Target) {
+	for target, status := range standing {
+		t := d.book.Target(target)
+		switch {
+		case t == nil || t.Deleted || !to.takes(t):
+		case status.Terminal():
+			reopen = append(reopen, t)
+		default:
+			skipped[status]++
+		}
+	}
+	wanting, _ := d.book.Match(kind, tenant)
+	for _, t := range wanting {
+		if _, has := standing[t.ID]; !has && to.takes(t) {
+			add = append(add, t)
+		}
+	}
+	return reopen, add
+}
+
+// addDebts owes an event to targets that it was not owed to: due when they would have
+// been, or at once if that has passed.
+func addDebts(ctx context.Context, tx pgx.Tx, id event.ID, targets []*event.Target, age time.Duration) error {
+	if len(targets) == 0 {
+		return nil
+	}
+	debts, _ := owe(id, targets, time.Now())
+	for i := range debts {
+		debts[i].Due = max(debts[i].Due-age, 0)
+	}
+	var b pgx.Batch
+	ledger.Owe(&b, debts)
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return fmt.Errorf("owe the event to more: %w", err)
+	}
+	return nil
+}
+
+// ReplayAll is which events to replay, to whom, and how far to go.
+type ReplayAll struct {
+	Filter
+	To
+	// IDs, unless nil, are the only events; an empty list is none.
+	IDs []event.ID
+	// Most, unless nil, bounds the events; zero is none.
+	Most     *int
+	DryRun   bool
+	Until    time.Time
+	Progress func(events int)
+}
+
+// ReplayedAll is what that came to.
+type ReplayedAll struct {
+	Replayed
+	Events   int // looked at
+	NotFound int
+	// Next, unless zero, says that there is more: the same again below this id goes on.
+	Next event.ID
+}
+
+// replayPage is how many events are looked up at a time.
+const replayPage = 200
+
+// ReplayAll replays events, newest first, each in a transaction of its own: one that
+// fails leaves the others as they are.
+func (d *Desk) ReplayAll(ctx context.Context, a ReplayAll) (ReplayedAll, error) {
+	all := ReplayedAll{Replayed: Replayed{Skipped: map[event.Status]int{}}}
+	if a.Most != nil && *a.Most == 0 {
+		return all, nil
+	}
+	if a.IDs != nil {
+		ids := slices.Clone(a.IDs)
+		slices.SortFunc(ids, func(x, y event.ID) int { return y.Compare(x) })
+		_, err := d.replaySome(ctx, &a, &all, slices.Compact(ids))
+		return all, err
+	}
+	for {
+		f := a.Filter
+		f.Limit = replayPage
+		page, err := d.List(ctx, f)
+		if err != nil || len(page) == 0 {
+			return all, err
+		}
+		ids := make([]event.ID, len(page))
+		for i := range page {
+			ids[i] = page[i].ID
+		}
+		a.Below = ids[len(ids)-1]
+		if enough, err := d.replaySome(ctx, &a, &all, ids); err != nil || enough {
+			return all, err
+		}
+	}
+}
+
+func (d *Desk) replaySome(ctx context.Context, a *ReplayAll, all *ReplayedAll, ids []event.ID) (enough bool, err error) {
+	for _, id := range ids {
+		if a.Most != nil && all.Events >= *a.Most {
+			return true, nil
+		}
+		if !a.Until.IsZero() && time.Now().After(a.Until) {
+			all.Next = event.IDAfter(id)
+			return true, nil
+		}
+		r, err := d.Replay(ctx, id, a.To, a.DryRun)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			all.NotFound++
+			continue
+		case err != nil:
+			return false, err
+		}
+		all.Events++
+		all.Reopened += r.Reopened
+		all.Added += r.Added
+		for status, n := range r.Skipped {
+			all.Skipped[status] += n
+		}
+		if a.Progress != nil {
+			a.Progress(all.Events)
+		}
+	}
+	return false, nil
+}
