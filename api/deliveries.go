@@ -177,13 +177,16 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveryFilter) (*page[
 		func(d *ledger.Delivery) string { return d.ID.Text(event.DeliveryPrefix) }), nil
 }
 
-func (s *server) getDelivery(ctx context.Context, in *struct {
-	ID string `path:"id" example:"dlv_01jxkg2c8zf3v9e4m6r7t8w9yb"`
-}) (*struct{ Body deliveryWithAttempts }, error) {
-	id, err := event.ParseID(event.DeliveryPrefix, in.ID)
+func (s *server) getDelivery(ctx context.Context, in *DeliveryID) (*deliveryOutput, error) {
+	id, err := in.parse()
 	if err != nil {
-		return nil, notFound("there is no delivery of this id")
+		return nil, err
 	}
+	return s.delivery(ctx, id, http.StatusOK)
+}
+
+// delivery answers with one delivery as it stands.
+func (s *server) delivery(ctx context.Context, id event.ID, status int) (*deliveryOutput, error) {
 	d, err := s.Ledger.Find(ctx, id)
 	if err != nil {
 		return nil, s.explain(ctx, err)
@@ -192,11 +195,11 @@ func (s *server) getDelivery(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	body := deliveryWithAttempts{DeliveryView: showDelivery(&d), AttemptLog: []attemptView{}}
+	out := &deliveryOutput{Status: status, Body: deliveryWithAttempts{DeliveryView: showDelivery(&d), AttemptLog: []attemptView{}}}
 	for i := range attempts {
-		body.AttemptLog = append(body.AttemptLog, showAttempt(&attempts[i]))
+		out.Body.AttemptLog = append(out.Body.AttemptLog, showAttempt(&attempts[i]))
 	}
-	return &struct{ Body deliveryWithAttempts }{body}, nil
+	return out, nil
 }
 
 func showAttempt(a *event.Attempt) attemptView {

@@ -104,6 +104,18 @@ func (a *server) explain(ctx context.Context, err error) error {
 		return notFound("there is no receiver of this key")
 	case errors.Is(err, registry.ErrChanged):
 		return problem("precondition-failed", "the receiver is not at the version that If-Match names; read it again")
+	case errors.Is(err, registry.ErrKeyTaken):
+		return problem("conflict", "another receiver has that key, or had it and is deleted: what is kept of it is under that key; choose another")
+	case errors.Is(err, registry.ErrNoLane):
+		return notFound("no receiver was ever declared in this lane")
+	case errors.Is(err, ledger.ErrClaimed):
+		return problem("conflict", "a worker holds this delivery just now; ask again when its attempt has ended, or its lease")
+	case errors.Is(err, ledger.ErrEnded):
+		return problem("conflict", "this delivery has ended; a dead one can be requeued, any other replayed with its event")
+	case errors.Is(err, event.ErrPaused):
+		return problem("conflict", "its receiver, or its lane, is paused; resume it first")
+	case errors.Is(err, event.ErrStopping):
+		return unavailable()
 	case errors.Is(err, registry.ErrSecretSet):
 		return problem("conflict", "the receiver has another signing secret already; leave secret out to keep it")
 	case errors.Is(err, fire.ErrBusy), pg.Unavailable(err), errors.Is(err, context.DeadlineExceeded):

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -19,35 +18,38 @@ import (
 
 // receiverView is a receiver as the API shows it, every default filled in.
 type receiverView struct {
-	_                 struct{}          `additionalProperties:"true"`
-	Key               string            `json:"key"`
-	Events            []event.Pattern   `json:"events"`
-	URL               string            `json:"url"`
-	Mode              string            `json:"mode" enum:"durable"`
-	Site              string            `json:"site" enum:"relay"`
-	Lane              string            `json:"lane"`
-	Tenant            string            `json:"tenant,omitempty"`
-	MaxAttempts       int               `json:"max_attempts"`
-	BackoffBase       event.Duration    `json:"backoff_base"`
-	BackoffCap        event.Duration    `json:"backoff_cap"`
-	GiveUpAfter       *event.Duration   `json:"give_up_after,omitempty"`
-	CountDeferrals    bool              `json:"count_deferrals"`
-	Due               *event.Duration   `json:"due,omitempty"`
-	Timeout           event.Duration    `json:"timeout"`
-	Lease             event.Duration    `json:"lease"`
-	Format            event.Format      `json:"format"`
-	Headers           map[string]string `json:"headers"`
-	PermanentStatuses []int             `json:"permanent_statuses"`
-	MaxConcurrency    int               `json:"max_concurrency"`
-	Trace             bool              `json:"trace"`
-	Description       string            `json:"description,omitempty"`
-	Metadata          map[string]string `json:"metadata"`
-	Curve             curveView         `json:"curve"`
-	Paused            bool              `json:"paused"`
-	Version           int               `json:"version" doc:"The ETag's number."`
-	CreatedAt         time.Time         `json:"created_at"`
-	UpdatedAt         time.Time         `json:"updated_at"`
-	Secret            string            `json:"secret,omitempty" doc:"The signing secret. Shown once: in the answer that made it."`
+	_                 struct{}            `additionalProperties:"true"`
+	Key               string              `json:"key"`
+	Events            []event.Pattern     `json:"events"`
+	URL               string              `json:"url"`
+	Mode              string              `json:"mode" enum:"durable"`
+	Site              string              `json:"site" enum:"relay"`
+	Lane              string              `json:"lane"`
+	Tenant            string              `json:"tenant,omitempty"`
+	MaxAttempts       int                 `json:"max_attempts"`
+	BackoffBase       event.Duration      `json:"backoff_base"`
+	BackoffCap        event.Duration      `json:"backoff_cap"`
+	GiveUpAfter       *event.Duration     `json:"give_up_after,omitempty"`
+	CountDeferrals    bool                `json:"count_deferrals"`
+	Due               *event.Duration     `json:"due,omitempty"`
+	Timeout           event.Duration      `json:"timeout"`
+	Lease             event.Duration      `json:"lease"`
+	Format            event.Format        `json:"format"`
+	Headers           map[string]string   `json:"headers"`
+	PermanentStatuses []int               `json:"permanent_statuses"`
+	MaxConcurrency    int                 `json:"max_concurrency"`
+	PauseScope        event.PauseScope    `json:"pause_scope" enum:"lane,target"`
+	OnFailure         *registry.OnFailure `json:"on_failure,omitempty"`
+	Trace             bool                `json:"trace"`
+	Description       string              `json:"description,omitempty"`
+	Metadata          map[string]string   `json:"metadata"`
+	Curve             curveView           `json:"curve"`
+	Paused            bool                `json:"paused"`
+	Unusable          string              `json:"unusable,omitempty" doc:"Why no attempt can be made of what is stored. Declare it again."`
+	Version           int                 `json:"version" doc:"The ETag's number."`
+	CreatedAt         time.Time           `json:"created_at"`
+	UpdatedAt         time.Time           `json:"updated_at"`
+	Secret            string              `json:"secret,omitempty" doc:"The signing secret. Shown once: in the answer that made it."`
 }
 
 // curveView is what the terms amount to.
@@ -58,18 +60,15 @@ type curveView struct {
 	Mean     event.Duration   `json:"mean" doc:"How long it lasts on average."`
 }
 
-func (s *server) showReceiver(r *registry.Receiver, secret event.Secret) (receiverView, error) {
-	declared, err := r.Declared()
-	if err != nil {
-		return receiverView{}, err
-	}
+func (s *server) showReceiver(r *registry.Receiver, secret event.Secret) receiverView {
+	declared, flaw := r.Declared()
 	used := declared.Resolve(r.Key, s.Registry.Defaults())
 	v := receiverView{
 		Key: r.Key, Events: declared.Events, URL: r.URL, Mode: "durable", Site: "relay", Lane: used.Lane, Tenant: used.Tenant,
 		MaxAttempts: used.MaxAttempts, BackoffBase: event.Duration(used.Base), BackoffCap: event.Duration(used.Cap),
 		GiveUpAfter: declared.GiveUpAfter, CountDeferrals: used.CountDeferrals, Due: declared.Due, Timeout: event.Duration(used.Timeout),
 		Lease: event.Duration(used.Lease), Format: used.Format, Headers: used.Headers, PermanentStatuses: used.PermanentStatuses,
-		MaxConcurrency: used.MaxConcurrency, Trace: used.Trace, Description: declared.Description, Metadata: declared.Metadata,
+		MaxConcurrency: used.MaxConcurrency, PauseScope: used.PauseScope, OnFailure: declared.OnFailure, Trace: used.Trace, Unusable: flaw, Description: declared.Description, Metadata: declared.Metadata,
 		Curve: showCurve(used), Paused: r.PausedAt != nil, Version: r.Version, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	if secret != nil {
@@ -81,7 +80,10 @@ func (s *server) showReceiver(r *registry.Receiver, secret event.Secret) (receiv
 	if v.Metadata == nil {
 		v.Metadata = map[string]string{}
 	}
-	return v, nil
+	if v.Events == nil {
+		v.Events = []event.Pattern{}
+	}
+	return v
 }
 
 func showCurve(r *event.Receiver) curveView {
@@ -100,12 +102,8 @@ type receiverOutput struct {
 	Body     receiverView
 }
 
-func (s *server) receiverOutput(ctx context.Context, r *registry.Receiver, secret event.Secret, status int) (*receiverOutput, error) {
-	v, err := s.showReceiver(r, secret)
-	if err != nil {
-		return nil, s.explain(ctx, err)
-	}
-	return &receiverOutput{Status: status, Location: "/v1/receivers/" + r.Key, ETag: etag(r.Version), Body: v}, nil
+func (s *server) receiverOutput(r *registry.Receiver, secret event.Secret, status int) *receiverOutput {
+	return &receiverOutput{Status: status, Location: "/v1/receivers/" + r.Key, ETag: etag(r.Version), Body: s.showReceiver(r, secret)}
 }
 
 func etag(version int) string { return strconv.Quote(strconv.Itoa(version)) }
@@ -151,6 +149,13 @@ func (s *server) receivers(api huma.API) {
 	op.Errors = []int{401, 404, 409, 412, 422, 503}
 	huma.Register(api, op, s.deleteReceiver)
 
+	op = operation(http.MethodPost, "/v1/receivers/{key}/rename", "rename-receiver", "Receivers", "Give a receiver another key",
+		"In one step: what it is owed, and all that is kept of it, goes with it.")
+	op.SkipValidateBody = true
+	op.Errors = []int{400, 401, 404, 409, 413, 415, 422, 503}
+	huma.Register(api, op, s.renameReceiver)
+	documentBody[renaming](api, op, nil)
+
 	for verb, paused := range map[string]bool{"pause": true, "resume": false} {
 		op = operation(http.MethodPost, "/v1/receivers/{key}/"+verb, verb+"-receiver", "Receivers", strings.ToUpper(verb[:1])+verb[1:]+" a receiver",
 			"A paused receiver keeps what it is owed and gets no request.")
@@ -160,9 +165,33 @@ func (s *server) receivers(api huma.API) {
 			if err != nil {
 				return nil, s.explain(ctx, err)
 			}
-			return s.receiverOutput(ctx, &r, nil, http.StatusOK)
+			return s.receiverOutput(&r, nil, http.StatusOK), nil
 		})
 	}
+}
+
+// renaming is the body of a rename.
+type renaming struct {
+	Key string `json:"key" doc:"The new key." example:"shop.dispatch"`
+}
+
+func (s *server) renameReceiver(ctx context.Context, in *struct {
+	Request
+	ReceiverKey
+	RawBody []byte `contentType:"application/json"`
+}) (*receiverOutput, error) {
+	var body renaming
+	if err := in.body(in.RawBody, &body); err != nil {
+		return nil, err
+	}
+	if err := registry.CheckKey(body.Key); err != nil {
+		return nil, invalid(event.Flaws{{Pointer: "/key", Message: err.Error()}})
+	}
+	r, err := s.Registry.Rename(ctx, in.Key, body.Key)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	return s.receiverOutput(&r, nil, http.StatusOK), nil
 }
 
 func (s *server) putReceiver(ctx context.Context, in *struct {
@@ -193,7 +222,7 @@ func (s *server) putReceiver(ctx context.Context, in *struct {
 	if put.Created {
 		status = http.StatusCreated
 	}
-	return s.receiverOutput(ctx, &put.Receiver, put.Secret, status)
+	return s.receiverOutput(&put.Receiver, put.Secret, status), nil
 }
 
 func (s *server) getReceiver(ctx context.Context, in *ReceiverKey) (*receiverOutput, error) {
@@ -201,7 +230,7 @@ func (s *server) getReceiver(ctx context.Context, in *ReceiverKey) (*receiverOut
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return s.receiverOutput(ctx, &r, nil, http.StatusOK)
+	return s.receiverOutput(&r, nil, http.StatusOK), nil
 }
 
 func (s *server) listReceivers(ctx context.Context, in *PageInput) (*page[receiverView], error) {
@@ -213,16 +242,8 @@ func (s *server) listReceivers(ctx context.Context, in *PageInput) (*page[receiv
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	var failed error
-	p := turnPage(in, "receivers", list, func(r *registry.Receiver) receiverView {
-		v, err := s.showReceiver(r, nil)
-		failed = errors.Join(failed, err)
-		return v
-	}, func(r *registry.Receiver) string { return r.Key })
-	if failed != nil {
-		return nil, s.explain(ctx, failed)
-	}
-	return p, nil
+	return turnPage(in, "receivers", list, func(r *registry.Receiver) receiverView { return s.showReceiver(r, nil) },
+		func(r *registry.Receiver) string { return r.Key }), nil
 }
 
 func (s *server) deleteReceiver(ctx context.Context, in *struct {

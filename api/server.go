@@ -15,6 +15,7 @@ import (
 	"io"
 
 	"github.com/eventsvc/eventsvc/internal/access"
+	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/fire"
 	"github.com/eventsvc/eventsvc/internal/ledger"
 	"github.com/eventsvc/eventsvc/internal/registry"
@@ -29,6 +30,19 @@ type Rooms struct {
 	// Ready says what keeps the process from doing its work; nothing: it is ready.
 	Ready   func(ctx context.Context) []Check
 	Metrics http.Handler
+	// Deliver tries one delivery now; see relay.Runner.
+	Deliver func(ctx context.Context, id event.ID) (ended bool, err error)
+	// Target is one address as this process knows it, or nil.
+	Target func(event.TargetID) *event.Target
+	// Wake tells the relays whom something is owed to.
+	Wake  func([]event.TargetID)
+	Watch *ledger.Watch
+	// Pauses are what this process's relay leaves alone; nil where none runs.
+	Pauses func() []event.Pause
+	// Prune is how the service prunes by itself.
+	Prune fire.Prune
+	// Forgive ends the pauses of this process's relay, for tests.
+	Forgive func()
 	// Look, where given, makes the service one for tests: it wakes the relays.
 	Look func()
 	// Inbox, where given, takes webhooks at /dev/inbox.
@@ -100,6 +114,9 @@ func (s *server) describe(router chi.Router) huma.API {
 	s.events(api)
 	s.receivers(api)
 	s.deliveries(api)
+	s.operations(api)
+	s.lanes(api)
+	s.status(api)
 	documentData(api)
 	return api
 }

@@ -43,7 +43,8 @@ func root() *cobra.Command {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Sprintf("%v; see `%s --help`", err, c.CommandPath())}
 	})
-	cmd.AddCommand(devCommand(), serveCommand(), relayCommand(), migrateCommand(), openapiCommand(), healthcheckCommand(), versionCommand())
+	cmd.AddCommand(devCommand(), serveCommand(), relayCommand(), migrateCommand(),
+		requeueCommand(), replayCommand(), cancelCommand(), deliverCommand(), pruneCommand(), statusCommand(), openapiCommand(), healthcheckCommand(), versionCommand())
 	return cmd
 }
 
@@ -68,6 +69,8 @@ func exitCode(err error) int {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return 0
+	case errors.Is(err, amissError{}):
+		return exitFailed
 	case errors.As(err, &config):
 		fmt.Fprintln(os.Stderr, "eventsvc: configuration:", err)
 		return exitConfiguration

@@ -96,6 +96,7 @@ type house struct {
 	gauge    *gauge
 	registry *registry.Registry
 	ledger   *ledger.Ledger
+	watch    *ledger.Watch
 }
 
 func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*house, error) {
@@ -124,6 +125,7 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 		return nil, err
 	}
 	h.ledger = ledger.New(pools.api)
+	h.watch = ledger.NewWatch(ledger.New(pools.health))
 	h.desk = fire.NewDesk(fire.Options{Pool: pools.api, Book: h.book, Log: p.Log, Committed: h.wake})
 	if err := p.checkLanes(ctx, h.registry); err != nil {
 		return nil, err
@@ -217,6 +219,7 @@ func (h *house) run(ctx context.Context) error {
 		group.Go(func() error { defer close(relayed); h.runner.Run(groupCtx); return nil })
 	}
 	group.Go(func() error { h.maintain(groupCtx); return nil })
+	group.Go(func() error { h.sweep(groupCtx); return nil })
 	if h.Role.API {
 		group.Go(func() error { return h.serve(groupCtx, relayed) })
 	} else if h.Ready != nil {
@@ -253,9 +256,13 @@ func (h *house) serve(ctx context.Context, relayed <-chan struct{}) error {
 	rooms := api.Rooms{
 		Desk: h.desk, Registry: h.registry, Ledger: h.ledger, Gate: h.gate(), Ready: h.gauge.checks,
 		Metrics: h.tel.Metrics, Tracer: h.tel.Traces, Log: h.Log, Version: h.Version,
+		Deliver: h.runner.Deliver, Target: h.book.Target, Wake: h.wake, Watch: h.watch, Prune: h.prune(),
+	}
+	if h.relay != nil {
+		rooms.Pauses = h.relay.Pauses
 	}
 	if h.Config.TestMode && h.relay != nil {
-		rooms.Look = h.relay.Look
+		rooms.Look, rooms.Forgive = h.relay.Look, h.relay.Forgive
 	}
 	if h.Inbox != nil {
 		rooms.Inbox = inbox{h.book, h.Inbox}
@@ -284,6 +291,11 @@ func (h *house) serve(ctx context.Context, relayed <-chan struct{}) error {
 		server.Close()
 	}
 	return nil
+}
+
+// prune is how the process prunes.
+func (h *house) prune() fire.Prune {
+	return fire.Prune{Keep: time.Duration(h.Config.Retention), Rows: h.Config.PruneRows}
 }
 
 // worthTracing leaves out what is asked every few seconds.

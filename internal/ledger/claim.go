@@ -71,20 +71,20 @@ func (l *Ledger) Claim(ctx context.Context, worker event.WorkerID, maxClaims int
 	return claimed, nil
 }
 
-// TargetOf is whom a delivery is owed to. Errors are [ErrNotFound] and [ErrEnded].
-func (l *Ledger) TargetOf(ctx context.Context, id event.ID) (event.TargetID, error) {
-	var target int32
-	err := l.pool.QueryRow(ctx, sqlTargetOf, pgx.NamedArgs{"id": [16]byte(id)}).Scan(&target)
+// TargetOf is whom a delivery is owed to, and the registry's revision. Errors are
+// [ErrNotFound] and [ErrEnded].
+func (l *Ledger) TargetOf(ctx context.Context, id event.ID) (target event.TargetID, revision int64, err error) {
+	err = l.pool.QueryRow(ctx, sqlTargetOf, pgx.NamedArgs{"id": [16]byte(id)}).Scan((*int32)(&target), &revision)
 	if errors.Is(err, pgx.ErrNoRows) {
 		if _, err := l.eventOf(ctx, id); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		return 0, ErrEnded
+		return 0, 0, ErrEnded
 	}
 	if err != nil {
-		return 0, fmt.Errorf("look up whom a delivery is for: %w", err)
+		return 0, 0, fmt.Errorf("look up whom a delivery is for: %w", err)
 	}
-	return event.TargetID(target), nil
+	return target, revision, nil
 }
 
 // ClaimOne leases one delivery that nobody holds, whether it is due or not, and answers
@@ -103,7 +103,7 @@ func (l *Ledger) ClaimOne(ctx context.Context, worker event.WorkerID, id event.I
 	case found:
 		return c, revision, nil
 	}
-	if _, err := l.TargetOf(ctx, id); err != nil {
+	if _, _, err := l.TargetOf(ctx, id); err != nil {
 		return c, 0, err
 	}
 	return c, 0, ErrClaimed

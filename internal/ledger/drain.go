@@ -15,7 +15,8 @@ type Drained map[string]int
 // Drain has everything that is owed delivered by the relays, to the end: look is called
 // whenever there is something for them to find. It skips backoff, so a failing receiver
 // comes to its last attempt, but never a due time, unless it is at or before until. A
-// delivery that is deferred ends its part. It is for tests.
+// delivery whose receiver says Retry-After ends its part; where that spends no attempt,
+// what it would have paused is set aside as well. It is for tests.
 func (l *Ledger) Drain(ctx context.Context, until time.Time, look func()) (Drained, error) {
 	var since time.Time
 	if err := l.pool.QueryRow(ctx, `SELECT now()`).Scan(&since); err != nil {

@@ -272,7 +272,7 @@ func TestClaimingOneTakesWhatNobodyHoldsDueOrNot(t *testing.T) {
 	if _, _, err := b.ClaimOne(t.Context(), b.worker, d.ID, time.Minute); !errors.Is(err, ledger.ErrEnded) {
 		t.Errorf("ended: %v", err)
 	}
-	if _, err := b.TargetOf(t.Context(), event.NewID(time.Now())); !errors.Is(err, ledger.ErrNotFound) {
+	if _, _, err := b.TargetOf(t.Context(), event.NewID(time.Now())); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("unknown: %v", err)
 	}
 }

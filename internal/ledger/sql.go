@@ -55,6 +55,14 @@ var (
 	sqlForgetAttempts string
 	//go:embed sql/forget_settled.sql
 	sqlForgetSettled string
+	//go:embed sql/status_owed.sql
+	sqlStatusOwed string
+	//go:embed sql/status_lanes.sql
+	sqlStatusLanes string
+	//go:embed sql/status_workers.sql
+	sqlStatusWorkers string
+	//go:embed sql/quiet_receivers.sql
+	sqlQuietReceivers string
 	//go:embed sql/erase.sql
 	sqlErase string
 	//go:embed sql/list_attempts.sql

@@ -46,6 +46,13 @@ func (b *Bell) Ring() {
 	}
 }
 
+// RingNow asks for it and waits until it is sent, or not. It is for processes that end.
+func (b *Bell) RingNow(ctx context.Context) {
+	if err := b.notify(ctx); err != nil {
+		b.log.DebugContext(ctx, "other processes could not be notified; they will find the work by polling", "err", err)
+	}
+}
+
 // Run sends rings until the context ends, at most one an interval: a thousand fires
 // are one notification.
 func (b *Bell) Run(ctx context.Context) {

@@ -162,15 +162,18 @@ type opened struct {
 }
 
 func (b *Book) resolve(r row) *opened {
-	var d Declaration
-	flaw := ""
-	if err := json.Unmarshal(r.Declaration, &d); err != nil {
-		flaw = "the stored declaration cannot be decoded: " + err.Error()
-		d = whatItWants(r.Declaration)
-	}
+	d, flaw := readDeclaration(r.Declaration)
 	receiver := d.Resolve(*r.Key, b.registry.o.Defaults)
 	receiver.Lane = *r.Lane
 	return &opened{receiver, flaw}
+}
+
+// readDeclaration reads what is stored, or as much of it as can be, with what is wrong.
+func readDeclaration(stored []byte) (d Declaration, flaw string) {
+	if err := json.Unmarshal(stored, &d); err != nil {
+		return whatItWants(stored), "the stored declaration cannot be decoded: " + err.Error()
+	}
+	return d, ""
 }
 
 // whatItWants is as much of a damaged declaration as matching needs, where that part of

@@ -25,14 +25,12 @@ type Receiver struct {
 	URL         string
 }
 
-// Declared is the declaration as it was written, with its destination.
-func (r *Receiver) Declared() (Declaration, error) {
-	var d Declaration
-	if err := json.Unmarshal(r.Declaration, &d); err != nil {
-		return d, fmt.Errorf("read the declaration of receiver %s: %w", r.Key, err)
-	}
+// Declared is the declaration as it was written, with its destination. Of one that
+// cannot be read it is what it wants, with the reason.
+func (r *Receiver) Declared() (d Declaration, flaw string) {
+	d, flaw = readDeclaration(r.Declaration)
 	d.URL = r.URL
-	return d, nil
+	return d, flaw
 }
 
 // Errors of the registry.
@@ -42,6 +40,8 @@ var (
 	ErrChanged = errors.New("the receiver was changed meanwhile")
 	// ErrSecretSet says that a declaration gave a secret other than the live ones.
 	ErrSecretSet = errors.New("the receiver has another signing secret already")
+	// ErrKeyTaken says that a key is, or was, another receiver's.
+	ErrKeyTaken = errors.New("another receiver has or had that key")
 )
 
 // Put is what declaring a receiver came to.
@@ -232,6 +232,28 @@ func (r *Registry) Pause(ctx context.Context, key string, paused bool) (Receiver
 			return ErrNotFound
 		}
 		now, err = find(ctx, tx, key)
+		return err
+	})
+	return now, err
+}
+
+// Rename gives a receiver another key, in one step: what it is owed, and all that is
+// kept of it, goes with it. A key that another receiver has or had is refused, as the
+// history under it is that one's.
+func (r *Registry) Rename(ctx context.Context, key, to string) (Receiver, error) {
+	var now Receiver
+	err := r.write(ctx, func(tx pgx.Tx, revision int64) error {
+		if _, err := find(ctx, tx, key); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, sqlRenameReceiver, pgx.NamedArgs{"key": key, "to": to, "revision": revision})
+		if err != nil {
+			return fmt.Errorf("rename receiver %s: %w", key, err)
+		}
+		if tag.RowsAffected() == 0 {
+			return ErrKeyTaken
+		}
+		now, err = find(ctx, tx, to)
 		return err
 	})
 	return now, err

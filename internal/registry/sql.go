@@ -25,6 +25,8 @@ var (
 	sqlRemoveReceiver string
 	//go:embed sql/pause_receiver.sql
 	sqlPauseReceiver string
+	//go:embed sql/rename_receiver.sql
+	sqlRenameReceiver string
 	//go:embed sql/list_lanes.sql
 	sqlListLanes string
 	//go:embed sql/pause_lane.sql

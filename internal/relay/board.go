@@ -364,27 +364,20 @@ func (b *board) idle() bool {
 	return b.free == b.slots && len(b.ready) == 0
 }
 
-// Pause is a lane or a target that is being left alone.
-type Pause struct {
-	Lane   string
-	Target event.TargetID // 0: the whole lane
-	Until  time.Time
-}
-
 // pauses are those in force.
-func (b *board) pauses() []Pause {
+func (b *board) pauses() []event.Pause {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	var list []Pause
+	var list []event.Pause
 	for name, l := range b.lanes {
 		if l.closed(now) {
-			list = append(list, Pause{Lane: name, Until: l.until})
+			list = append(list, event.Pause{Lane: name, Until: l.until})
 		}
 	}
 	for id, s := range b.stands {
 		if s.closed(now) {
-			list = append(list, Pause{Target: id, Until: s.until})
+			list = append(list, event.Pause{Target: id, Until: s.until})
 		}
 	}
 	return list

@@ -136,13 +136,13 @@ func (m *memory) Release(_ context.Context, worker event.WorkerID, fences []even
 	return nil
 }
 
-func (m *memory) TargetOf(_ context.Context, id event.ID) (event.TargetID, error) {
+func (m *memory) TargetOf(_ context.Context, id event.ID) (event.TargetID, int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.rows[id]; r != nil {
-		return r.TargetID, nil
+		return r.TargetID, 1, nil
 	}
-	return 0, ledger.ErrEnded
+	return 0, 0, ledger.ErrEnded
 }
 
 func (m *memory) ClaimOne(_ context.Context, worker event.WorkerID, id event.ID, lease time.Duration) (event.Claim, int64, error) {

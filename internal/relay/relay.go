@@ -17,7 +17,7 @@ import (
 type Ledger interface {
 	Claim(ctx context.Context, worker event.WorkerID, maxClaims int, quotas []ledger.Quota) (ledger.Claims, error)
 	ClaimOne(ctx context.Context, worker event.WorkerID, id event.ID, lease time.Duration) (event.Claim, int64, error)
-	TargetOf(ctx context.Context, id event.ID) (event.TargetID, error)
+	TargetOf(ctx context.Context, id event.ID) (event.TargetID, int64, error)
 	Record(ctx context.Context, worker event.WorkerID, entries []ledger.Entry) ([]bool, error)
 	Release(ctx context.Context, worker event.WorkerID, fences []event.Fence) error
 	Backlog(ctx context.Context) ([]event.TargetID, int64, error)
@@ -111,7 +111,7 @@ func (r *Relay) Look() { r.board.look() }
 func (r *Relay) Forgive() { r.board.forgive() }
 
 // Pauses are the lanes and targets that this process leaves alone just now.
-func (r *Relay) Pauses() []Pause { return r.board.pauses() }
+func (r *Relay) Pauses() []event.Pause { return r.board.pauses() }
 
 // Beat is when the loop last turned. While it runs, that is never longer ago than the
 // poll interval, a claim and its back-off.

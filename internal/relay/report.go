@@ -14,22 +14,20 @@ import (
 // worth of that with it, and of nothing else.
 const reportEvery = 5 * time.Second
 
-// report says so until the context ends, and then once more.
+// report says so until the context ends, and then once more that it serves no lane.
 func (r *Relay) report(ctx context.Context) {
-	for {
-		r.reportOnce(context.WithoutCancel(ctx))
-		if ctx.Err() != nil {
-			return
-		}
+	for ctx.Err() == nil {
+		r.reportOnce(ctx, r.Lanes.Served)
 		sleep(ctx, reportEvery)
 	}
+	r.reportOnce(context.WithoutCancel(ctx), []string{})
 }
 
-func (r *Relay) reportOnce(ctx context.Context) {
+func (r *Relay) reportOnce(ctx context.Context, lanes []string) {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 	seen := r.seen.take()
-	if err := r.Ledger.Report(ctx, r.Worker, r.Lanes.Served, ages(seen)); err != nil {
+	if err := r.Ledger.Report(ctx, r.Worker, lanes, ages(seen)); err != nil {
 		r.seen.giveBack(seen)
 		r.Log.DebugContext(ctx, "this worker's report could not be written; trying again later", "err", err)
 	}

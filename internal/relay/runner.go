@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -67,26 +66,21 @@ func (r *Runner) begin(do func()) bool {
 	return true
 }
 
-// Errors of Deliver.
-var (
-	// ErrPaused says that the receiver gets no requests just now.
-	ErrPaused = errors.New("the receiver is paused")
-	// ErrStopping says that the process makes no more attempts.
-	ErrStopping = errors.New("the process is stopping")
-)
-
 // Deliver tries one delivery now, whatever it waits for, as long as nobody holds it. It
 // returns once the attempt was recorded; where the context ends before, the attempt
 // goes on and Deliver answers false. A deferral is recorded and pauses nothing. Errors
-// are [ErrPaused], [ErrStopping], and the ledger's own.
+// are [event.ErrPaused], [event.ErrStopping], and the ledger's own.
 func (r *Runner) Deliver(ctx context.Context, id event.ID) (ended bool, err error) {
-	target, err := r.Ledger.TargetOf(ctx, id)
+	target, known, err := r.Ledger.TargetOf(ctx, id)
 	if err != nil {
+		return false, err
+	}
+	if err := r.Book.Reach(ctx, known); err != nil {
 		return false, err
 	}
 	to := r.Book.Target(target)
 	if to != nil && to.Paused {
-		return false, ErrPaused
+		return false, event.ErrPaused
 	}
 	lease := time.Minute
 	if to != nil {
@@ -105,7 +99,7 @@ func (r *Runner) Deliver(ctx context.Context, id event.ID) (ended bool, err erro
 	done := make(chan struct{})
 	if !r.begin(func() { defer close(done); r.attempt(&claim, began, func(event.Result) {}) }) {
 		r.handBack(context.WithoutCancel(ctx), &claim)
-		return false, ErrStopping
+		return false, event.ErrStopping
 	}
 	select {
 	case <-done:

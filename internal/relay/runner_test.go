@@ -261,7 +261,7 @@ func TestDeliverRefusesWhatIsHeldOrPaused(t *testing.T) {
 		if _, err := s.Deliver(t.Context(), held); !errors.Is(err, ledger.ErrClaimed) {
 			t.Errorf("held: %v", err)
 		}
-		if _, err := s.Deliver(t.Context(), paused); !errors.Is(err, relay.ErrPaused) {
+		if _, err := s.Deliver(t.Context(), paused); !errors.Is(err, event.ErrPaused) {
 			t.Errorf("paused: %v", err)
 		}
 	})

@@ -1,9 +1,13 @@
--- ledger: lease one delivery that nobody holds, due or not. No rows: it is held, or no longer owed.
+-- ledger: lease one delivery that nobody holds, due or not. No rows: it is held, paused, or no longer owed.
 WITH u AS (
   UPDATE eventsvc.owed h
   SET claimed_by = @worker, claimed_at = now(), lease_until = now() + @lease::interval, claims = h.claims + 1
+  FROM eventsvc.targets t, eventsvc.receivers r, eventsvc.lanes l
   WHERE h.id = @id
     AND h.claimed_by = 0
+    AND t.id = h.target_id   AND t.paused_at IS NULL
+    AND r.id = t.receiver_id AND r.paused_at IS NULL
+    AND l.id = r.lane_id     AND l.paused_at IS NULL
   RETURNING h.id, h.event_id, h.target_id, h.attempts, h.max_attempts, h.sending, h.format, h.claimed_at, h.lease_until,
             h.available_at, h.due_at, h.owed_since
 )

@@ -1,2 +1,2 @@
--- ledger: whom an owed delivery is for. No rows: it is not owed.
-SELECT target_id FROM eventsvc.owed WHERE id = @id;
+-- ledger: whom an owed delivery is for, and the registry's revision. No rows: it is not owed.
+SELECT o.target_id, (SELECT revision FROM eventsvc.registry) FROM eventsvc.owed o WHERE o.id = @id;
