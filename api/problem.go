@@ -96,6 +96,10 @@ func (a *server) explain(ctx context.Context, err error) error {
 		return problem("idempotency-key-in-use", "a request with this Idempotency-Key is still under way; ask again with the same key").with("Retry-After", "1")
 	case errors.Is(err, fire.ErrTooWide):
 		return invalid(event.Flaws{{Pointer: "/type", Message: err.Error()}})
+	case errors.Is(err, fire.ErrUnknownType):
+		return problem("unknown-event-type", "this event type is not declared, and EVENTSVC_STRICT_TYPES asks for it; declare it with PUT /v1/event-types/{type}")
+	case errors.Is(err, registry.ErrNoType):
+		return notFound("this event type is not declared")
 	case errors.Is(err, fire.ErrNotFound):
 		return notFound("there is no event of this id")
 	case errors.Is(err, ledger.ErrNotFound):
@@ -103,7 +107,7 @@ func (a *server) explain(ctx context.Context, err error) error {
 	case errors.Is(err, registry.ErrNotFound):
 		return notFound("there is no receiver of this key")
 	case errors.Is(err, registry.ErrChanged):
-		return problem("precondition-failed", "the receiver is not at the version that If-Match names; read it again")
+		return problem("precondition-failed", "it is not at the version that If-Match names; read it again")
 	case errors.Is(err, registry.ErrKeyTaken):
 		return problem("conflict", "another receiver has that key, or had it and is deleted: what is kept of it is under that key; choose another")
 	case errors.Is(err, registry.ErrNoLane):
@@ -126,6 +130,14 @@ func (a *server) explain(ctx context.Context, err error) error {
 	}
 	a.log.ErrorContext(ctx, "a request failed", "err", err)
 	return internal()
+}
+
+// explainIf is explain for what may be no error.
+func (a *server) explainIf(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	return a.explain(ctx, err)
 }
 
 func unavailable() *Problem {

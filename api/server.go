@@ -116,6 +116,8 @@ func (s *server) describe(router chi.Router) huma.API {
 	s.deliveries(api)
 	s.operations(api)
 	s.lanes(api)
+	s.eventTypes(api)
+	s.correlations(api)
 	s.status(api)
 	documentData(api)
 	return api
@@ -124,8 +126,17 @@ func (s *server) describe(router chi.Router) huma.API {
 // documentData says that data may be any JSON: by its Go type it would be base64.
 func documentData(api huma.API) {
 	anything := &huma.Schema{Description: "Any JSON value, kept and sent byte for byte."}
-	api.OpenAPI().Components.Schemas.Map()["Fact"].Properties["data"] = anything
+	for _, of := range []string{"Fact", "Chained"} {
+		api.OpenAPI().Components.Schemas.Map()[of].Properties["data"] = anything
+	}
 	api.OpenAPI().Paths["/v1/events"].Post.RequestBody.Content["application/json"].Schema.Properties["data"] = anything
+	json := &huma.Schema{Description: "JSON, kept as declared."}
+	for _, of := range []map[string]*huma.Schema{
+		api.OpenAPI().Components.Schemas.Map()["TypeView"].Properties,
+		api.OpenAPI().Paths["/v1/event-types/{type}"].Put.RequestBody.Content["application/json"].Schema.Properties,
+	} {
+		of["schema"], of["example"] = json, json
+	}
 }
 
 // apiVersion is the version of the API, which is not that of the program.

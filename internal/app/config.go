@@ -48,6 +48,7 @@ type Config struct {
 	BackoffCap    event.Duration `env:"EVENTSVC_BACKOFF_CAP" envDefault:"1h" doc:"Of receivers that declare none."`
 	MaxAttempts   int            `env:"EVENTSVC_MAX_ATTEMPTS" envDefault:"20" doc:"Of receivers that declare none."`
 	MaxRetryAfter event.Duration `env:"EVENTSVC_MAX_RETRY_AFTER" envDefault:"1d" doc:"No receiver's Retry-After is honoured for longer."`
+	StrictTypes   bool           `env:"EVENTSVC_STRICT_TYPES" envDefault:"false" doc:"true: events of undeclared types are refused."`
 	AllowPrivate  string         `env:"EVENTSVC_ALLOW_PRIVATE" envDefault:"false" doc:"true: webhooks may go to loopback and private addresses; or a list of CIDR prefixes."`
 
 	Retention  event.Duration `env:"EVENTSVC_RETENTION" envDefault:"90d" doc:"How long events are kept once all their deliveries are terminal; owed work is never pruned."`

@@ -126,7 +126,10 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 	}
 	h.ledger = ledger.New(pools.api)
 	h.watch = ledger.NewWatch(ledger.New(pools.health))
-	h.desk = fire.NewDesk(fire.Options{Pool: pools.api, Book: h.book, Log: p.Log, Committed: h.wake})
+	if err := tel.figures.Register(figures{h.watch}); err != nil {
+		return nil, fmt.Errorf("register the figures: %w", err)
+	}
+	h.desk = fire.NewDesk(fire.Options{Pool: pools.api, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake})
 	if err := p.checkLanes(ctx, h.registry); err != nil {
 		return nil, err
 	}

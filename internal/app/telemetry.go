@@ -31,6 +31,7 @@ type telemetry struct {
 	Traces   trace.TracerProvider
 	Meters   metric.MeterProvider
 	Metrics  http.Handler
+	figures  *prometheus.Registry
 	Tracing  bool // spans are exported
 	shutdown []func(context.Context) error
 }
@@ -96,6 +97,7 @@ func (t *telemetry) exportMetrics(ctx context.Context, about *resource.Resource)
 	}
 	provider := sdkmetric.NewMeterProvider(options...)
 	t.Meters, t.shutdown = provider, append(t.shutdown, provider.Shutdown)
+	t.figures = figures
 	t.Metrics = promhttp.HandlerFor(figures, promhttp.HandlerOpts{})
 	return nil
 }

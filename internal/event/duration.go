@@ -19,7 +19,16 @@ const MaxDuration = 3650 * 24 * time.Hour
 // ParseDuration reads the API's form. A negative, unbounded or unit-less value is
 // refused.
 func ParseDuration(s string) (Duration, error) {
-	bad := func(why string) (Duration, error) {
+	d, err := parseLong(s)
+	if err == nil && d > MaxDuration {
+		return 0, fmt.Errorf("%q is no duration: it is longer than 3650d; write it like 90s, 48h or 2d", s)
+	}
+	return Duration(d), err
+}
+
+// parseLong reads the API's form up to a hundred years.
+func parseLong(s string) (time.Duration, error) {
+	bad := func(why string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q is no duration: %s; write it like 90s, 48h or 2d", s, why)
 	}
 	if s == "" {
@@ -44,10 +53,10 @@ func ParseDuration(s string) (Duration, error) {
 	switch {
 	case math.IsNaN(total) || total < 0 || d < 0:
 		return bad("it must not be negative")
-	case total > float64(MaxDuration):
+	case total > float64(100*365*24*time.Hour):
 		return bad("it is longer than 3650d")
 	}
-	return Duration(time.Duration(days*float64(24*time.Hour)) + d), nil
+	return time.Duration(days*float64(24*time.Hour)) + d, nil
 }
 
 // String is the shortest form that [ParseDuration] reads back: "1h30m", "2d",

@@ -32,7 +32,6 @@ func (d *Desk) commit(ctx context.Context, plans []plan, revision int64, lockWai
 	ledger.Owe(&b, debtsOf(plans))
 
 	won := make(map[event.ID]bool, len(plans))
-	var recordedAt time.Time
 	results := d.pool.SendBatch(ctx, &b)
 	defer results.Close()
 	for range 2 {
@@ -44,7 +43,8 @@ func (d *Desk) commit(ctx context.Context, plans []plan, revision int64, lockWai
 	if err != nil {
 		return 0, err
 	}
-	if recordedAt, err = readRecorded(results); err != nil {
+	recorded, err := readRecorded(results)
+	if err != nil {
 		return 0, err
 	}
 	// Closing reads the debts' result and the end of the transaction: the commit.
@@ -57,7 +57,7 @@ func (d *Desk) commit(ctx context.Context, plans []plan, revision int64, lockWai
 	winners, losers := part(plans, won)
 	d.committed(targetsOf(winners))
 	for _, p := range winners {
-		p.answer(Receipt{Event: p.fact(recordedAt), Owed: p.owed}, nil)
+		p.answer(Receipt{Event: p.fact(recorded[p.id]), Owed: p.owed}, nil)
 	}
 	if len(losers) == 0 {
 		return current, nil
@@ -90,21 +90,33 @@ func readWon(results pgx.BatchResults, won map[event.ID]bool) (revision int64, e
 	return revision, nil
 }
 
-func readRecorded(results pgx.BatchResults) (at time.Time, err error) {
+// written is what the database decided about an event.
+type written struct {
+	at    time.Time
+	chain string
+}
+
+func readRecorded(results pgx.BatchResults) (map[event.ID]written, error) {
 	rows, err := results.Query()
 	if err != nil {
-		return at, fmt.Errorf("write events: %w", err)
+		return nil, fmt.Errorf("write events: %w", err)
 	}
 	defer rows.Close()
+	recorded := map[event.ID]written{}
 	for rows.Next() {
-		if err := rows.Scan(&at); err != nil {
-			return at, fmt.Errorf("write events: %w", err)
+		var id event.ID
+		var w written
+		var chain *string
+		if err := rows.Scan((*[16]byte)(&id), &w.at, &chain); err != nil {
+			return nil, fmt.Errorf("write events: %w", err)
 		}
+		w.chain = pg.OrZero(chain)
+		recorded[id] = w
 	}
 	if err := rows.Err(); err != nil {
-		return at, fmt.Errorf("write events: %w", err)
+		return nil, fmt.Errorf("write events: %w", err)
 	}
-	return at, nil
+	return recorded, nil
 }
 
 func part(plans []plan, won map[event.ID]bool) (winners, losers []plan) {
@@ -127,8 +139,10 @@ func debtsOf(plans []plan) []ledger.Debt {
 }
 
 // fact is the event that a draft became.
-func (p *plan) fact(recordedAt time.Time) event.Event {
-	return event.Event{ID: p.id, Type: p.draft.Type, Data: p.draft.Data, Facts: p.draft.Facts, RecordedAt: recordedAt, TraceParent: p.draft.TraceParent}
+func (p *plan) fact(w written) event.Event {
+	e := event.Event{ID: p.id, Type: p.draft.Type, Data: p.draft.Data, Facts: p.draft.Facts, RecordedAt: w.at, TraceParent: p.draft.TraceParent}
+	e.CorrelationID = w.chain
+	return e
 }
 
 // replay answers plans whose keys had been spent. A key that nobody holds any more
@@ -170,6 +184,9 @@ type columns struct {
 	tenants, subjects, sources, correlations, causations, suppressed, traces []*string
 	actors, metadata                                                         []*string
 	occurred                                                                 []*time.Time
+	causes                                                                   []*[16]byte
+	keeps                                                                    []*time.Duration
+	forget                                                                   []*string
 }
 
 func turn(plans []plan) *columns {
@@ -189,6 +206,9 @@ func turn(plans []plan) *columns {
 		c.correlations = append(c.correlations, pg.OrNull(f.CorrelationID))
 		c.causations = append(c.causations, pg.OrNull(f.CausationID))
 		c.traces = append(c.traces, pg.OrNull(f.TraceParent))
+		c.causes = append(c.causes, causeOf(f.CausationID))
+		c.keeps = append(c.keeps, pg.OrNull(p.retention.Window))
+		c.forget = append(c.forget, pg.OrNull(string(p.retention.When)))
 		c.actors = append(c.actors, jsonOrNull(f.Actor, f.Actor == nil))
 		c.metadata = append(c.metadata, jsonOrNull(f.Metadata, len(f.Metadata) == 0))
 		c.occurred = append(c.occurred, pg.OrNull(f.OccurredAt))
@@ -208,9 +228,18 @@ func (c *columns) keyArgs(revision int64) pgx.NamedArgs {
 func (c *columns) eventArgs() pgx.NamedArgs {
 	return pgx.NamedArgs{
 		"ids": c.ids, "types": c.types, "producers": c.producers, "keys": c.keys, "tenants": c.tenants, "subjects": c.subjects,
-		"sources": c.sources, "occurred": c.occurred, "correlations": c.correlations, "causations": c.causations,
+		"sources": c.sources, "occurred": c.occurred, "correlations": c.correlations, "causations": c.causations, "causes": c.causes, "keeps": c.keeps, "forget": c.forget,
 		"actors": c.actors, "metadata": c.metadata, "suppressed": c.suppressed, "traces": c.traces, "data": c.data,
 	}
+}
+
+// causeOf is the event that a causation names, where it is one of ours.
+func causeOf(causation string) *[16]byte {
+	id, err := event.ParseID(event.EventPrefix, causation)
+	if err != nil {
+		return nil
+	}
+	return (*[16]byte)(&id)
 }
 
 func jsonOrNull(v any, none bool) *string {

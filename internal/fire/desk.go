@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/registry"
 )
 
 // Book is what the desk asks who is to be told.
@@ -20,6 +21,10 @@ type Book interface {
 	Reach(ctx context.Context, revision int64) error
 	// Target is one address, or nil.
 	Target(event.TargetID) *event.Target
+	// Kind is a declared type, or nil, and the revision that says so.
+	Kind(name string) (*registry.Kind, int64)
+	// Read reads what is newer.
+	Read(ctx context.Context) error
 }
 
 // Desk takes fires and commits them in groups.
@@ -27,6 +32,7 @@ type Desk struct {
 	pool      *pgxpool.Pool
 	book      Book
 	committed func([]event.TargetID)
+	strict    bool
 	log       *slog.Logger
 	in        chan *slip
 	stopped   chan struct{}
@@ -38,6 +44,8 @@ type Options struct {
 	Pool *pgxpool.Pool
 	Book Book
 	Log  *slog.Logger
+	// Strict refuses events of types that are not declared.
+	Strict bool
 	// Committed is told, after each commit, the targets that are owed something
 	// new. It must not block.
 	Committed func([]event.TargetID)
@@ -60,6 +68,7 @@ const (
 // slip is one fire on its way through the desk.
 type slip struct {
 	draft   *Draft
+	kind    *registry.Kind // that the draft was held to
 	id      event.ID
 	state   atomic.Int32 // waiting, taken or withdrawn
 	done    chan struct{}
@@ -75,7 +84,7 @@ const (
 
 // NewDesk makes a desk; Run must run for fires to be answered.
 func NewDesk(o Options) *Desk {
-	d := &Desk{pool: o.Pool, book: o.Book, log: o.Log, committed: o.Committed, in: make(chan *slip, maxQueue), stopped: make(chan struct{})}
+	d := &Desk{pool: o.Pool, book: o.Book, log: o.Log, committed: o.Committed, strict: o.Strict, in: make(chan *slip, maxQueue), stopped: make(chan struct{})}
 	if d.committed == nil {
 		d.committed = func([]event.TargetID) {}
 	}
@@ -98,7 +107,14 @@ func (d *Desk) Run(ctx context.Context) {
 // A caller whose context ends after its fire was taken into a group gets the context's
 // error although the fire may stand: the same key asks again.
 func (d *Desk) Fire(ctx context.Context, draft *Draft) (Receipt, error) {
-	s := &slip{draft: draft, id: event.NewID(time.Now()), done: make(chan struct{})}
+	kind, err := d.hold(ctx, draft)
+	if err != nil {
+		if receipt, known, errRecall := d.recall(ctx, draft); known || errRecall != nil {
+			return receipt, errRecall
+		}
+		return Receipt{}, err
+	}
+	s := &slip{draft: draft, kind: kind, id: event.NewID(time.Now()), done: make(chan struct{})}
 	select {
 	case d.in <- s:
 	case <-d.stopped:
@@ -121,6 +137,38 @@ func (d *Desk) Fire(ctx context.Context, draft *Draft) (Receipt, error) {
 		case <-ctx.Done():
 			return Receipt{}, ctx.Err()
 		}
+	}
+}
+
+// hold holds a draft to its type, as this process knows it. A type that is not known
+// may have been declared a moment ago elsewhere: it is looked for before it is said to be
+// missing.
+func (d *Desk) hold(ctx context.Context, draft *Draft) (*registry.Kind, error) {
+	kind, _ := d.book.Kind(draft.Type)
+	if kind == nil && d.strict {
+		if err := d.book.Read(ctx); err != nil {
+			return nil, err
+		}
+		if kind, _ = d.book.Kind(draft.Type); kind == nil {
+			return nil, ErrUnknownType
+		}
+	}
+	return kind, kind.Check(draft.Data).Err()
+}
+
+// recall is the answer to a draft that its type refuses, where it is a repeat: what was
+// fired under its key before the type was declared so is still the answer to the same
+// again.
+func (d *Desk) recall(ctx context.Context, draft *Draft) (r Receipt, known bool, err error) {
+	s := &slip{draft: draft, done: make(chan struct{})}
+	if err := d.replay(ctx, []plan{{slip: s}}); err != nil {
+		return Receipt{}, false, err
+	}
+	select {
+	case <-s.done:
+		return s.receipt, s.err == nil, nil
+	default:
+		return Receipt{}, false, nil
 	}
 }
 

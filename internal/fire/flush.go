@@ -10,6 +10,7 @@ import (
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/ledger"
 	"github.com/eventsvc/eventsvc/internal/pg"
+	"github.com/eventsvc/eventsvc/internal/registry"
 )
 
 // Lock waits. A group must not stand still for one key that a transaction elsewhere
@@ -137,6 +138,8 @@ type plan struct {
 	*slip
 	debts []ledger.Debt
 	owed  []Owed
+	// retention of its type, when it was fired.
+	retention event.Retention
 }
 
 // maxGroupDebts bounds the deliveries of one transaction; a single fire may owe more.
@@ -147,7 +150,10 @@ const maxGroupDebts = 5000
 func (d *Desk) write(ctx context.Context, slips []*slip, lockWait time.Duration) error {
 	slips = unanswered(slips)
 	for len(slips) > 0 {
-		plans, revision := d.plan(slips)
+		plans, refused, revision := d.plan(slips)
+		if err := d.refuse(ctx, refused); err != nil {
+			return err
+		}
 		for len(plans) > 0 {
 			n := portion(plans)
 			current, err := d.commit(ctx, plans[:n], revision, lockWait)
@@ -167,29 +173,36 @@ func (d *Desk) write(ctx context.Context, slips []*slip, lockWait time.Duration)
 	return nil
 }
 
-// plan matches every slip against one state of the registry. A slip that would owe
-// too much is answered at once.
-func (d *Desk) plan(slips []*slip) ([]plan, int64) {
+// plan matches every slip against one state of the registry, and says which are refused
+// by it. A slip that would owe too much is answered at once.
+func (d *Desk) plan(slips []*slip) (plans []plan, refused []refusal, revision int64) {
 	for {
-		plans := make([]plan, 0, len(slips))
-		var revision int64
+		plans, refused = make([]plan, 0, len(slips)), nil
 		steady := true
 		for i, s := range slips {
 			targets, rev := d.book.Match(s.draft.Type, s.draft.Tenant)
-			if i > 0 && rev != revision {
+			kind, known := d.book.Kind(s.draft.Type)
+			if known != rev || i > 0 && rev != revision {
 				steady = false
 				break
 			}
 			revision = rev
+			if err := d.heldTo(s, kind); err != nil {
+				refused = append(refused, refusal{s, err})
+				continue
+			}
 			if s.draft.Suppress != nil {
 				targets = nil
 			}
 			p := plan{slip: s}
+			if kind != nil {
+				p.retention = kind.Retention
+			}
 			p.debts, p.owed = owe(s.id, targets, time.Now())
 			plans = append(plans, p)
 		}
 		if steady {
-			return slices.DeleteFunc(plans, tooWide), revision
+			return slices.DeleteFunc(plans, tooWide), refused, revision
 		}
 	}
 }
@@ -198,12 +211,52 @@ func tooWide(p plan) bool {
 	if len(p.debts) <= maxFanOut {
 		return false
 	}
-	select {
-	case <-p.done:
-	default:
-		p.answer(Receipt{}, ErrTooWide)
-	}
+	p.answerOnce(ErrTooWide)
 	return true
+}
+
+// heldTo is what is wrong with a slip by its type, where that is not the one that it was
+// held to before.
+func (d *Desk) heldTo(s *slip, kind *registry.Kind) error {
+	switch {
+	case kind == s.kind:
+		return nil
+	case kind == nil && d.strict:
+		return ErrUnknownType
+	}
+	return kind.Check(s.draft.Data).Err()
+}
+
+// refusal is a slip that its type refuses.
+type refusal struct {
+	*slip
+	why error
+}
+
+// refuse answers slips whose type was declared otherwise while they were under way,
+// unless they repeat what was fired before.
+func (d *Desk) refuse(ctx context.Context, refused []refusal) error {
+	for _, r := range refused {
+		receipt, known, err := d.recall(ctx, r.draft)
+		switch {
+		case err != nil:
+			return err
+		case known:
+			r.answer(receipt, nil)
+		default:
+			r.answer(Receipt{}, r.why)
+		}
+	}
+	return nil
+}
+
+// answerOnce refuses a slip, unless it was answered while it was planned before.
+func (s *slip) answerOnce(err error) {
+	select {
+	case <-s.done:
+	default:
+		s.answer(Receipt{}, err)
+	}
 }
 
 // portion is how many of the plans go into one transaction.

@@ -33,6 +33,8 @@ var (
 	// ErrBusy says that the fire was withdrawn before it was written, as the database
 	// did not keep up.
 	ErrBusy = errors.New("the database does not keep up")
+	// ErrUnknownType says that the event's type is not declared, where types must be.
+	ErrUnknownType = errors.New("the event type is not declared")
 	// ErrTooWide says that the event matches more targets than one fire may owe.
 	ErrTooWide = fmt.Errorf("the event would be owed to more than %d targets", maxFanOut)
 )

@@ -21,9 +21,15 @@ func sameFact(d *Draft, body [32]byte, e *event.Event) bool {
 
 func sameFacts(a, b *event.Facts) bool {
 	return a.Tenant == b.Tenant && a.Subject == b.Subject && a.Source == b.Source &&
-		a.CorrelationID == b.CorrelationID && a.CausationID == b.CausationID &&
+		sameChain(a, b) && a.CausationID == b.CausationID &&
 		a.OccurredAt.Equal(b.OccurredAt) && maps.Equal(a.Metadata, b.Metadata) &&
 		reflect.DeepEqual(a.Actor, b.Actor) && reflect.DeepEqual(a.Suppress, b.Suppress)
+}
+
+// sameChain reports whether a draft's chain is the stored one's. A draft that names its
+// cause and no chain has inherited one when it was stored.
+func sameChain(draft, stored *event.Facts) bool {
+	return draft.CorrelationID == stored.CorrelationID || draft.CorrelationID == "" && draft.CausationID != ""
 }
 
 // sameJSON compares numbers by their text: it is exact, and cannot be made to unfold

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,6 +32,7 @@ type Book struct {
 type page struct {
 	revision int64
 	targets  map[event.TargetID]*entry
+	kinds    map[string]*Kind
 	matches  sync.Map // matchKey -> []*event.Target
 	cached   atomic.Int32
 }
@@ -49,7 +51,7 @@ const maxMatches = 10_000
 // NewBook makes an empty book.
 func (r *Registry) NewBook(log *slog.Logger) *Book {
 	b := &Book{registry: r, log: log}
-	b.page.Store(&page{targets: map[event.TargetID]*entry{}})
+	b.page.Store(&page{targets: map[event.TargetID]*entry{}, kinds: map[string]*Kind{}})
 	return b
 }
 
@@ -104,6 +106,9 @@ func (b *Book) read(ctx context.Context) error {
 		return fmt.Errorf("read the registry: %w", err)
 	}
 	next := &page{revision: newer[0].Revision, targets: maps.Clone(old.targets)}
+	if next.kinds, err = b.readKinds(ctx, old); err != nil {
+		return err
+	}
 	receivers := map[string]*opened{}
 	for _, r := range newer {
 		if r.TargetID == nil {
@@ -117,6 +122,54 @@ func (b *Book) read(ctx context.Context) error {
 	}
 	b.page.Store(next)
 	return nil
+}
+
+// readKinds is the declared types, as new as the page at least. One whose schema cannot
+// be read holds nobody to anything.
+func (b *Book) readKinds(ctx context.Context, old *page) (map[string]*Kind, error) {
+	rows, err := b.registry.pool.Query(ctx, sqlReadTypes, pgx.NamedArgs{"known": old.revision})
+	if err != nil {
+		return nil, fmt.Errorf("read the event types: %w", err)
+	}
+	kinds := maps.Clone(old.kinds)
+	var t EventType
+	var deleted bool
+	_, err = pgx.ForEachRow(rows, []any{&t.Name, &t.Description, &t.Schema, &t.Example, &t.Retention, &deleted}, func() error {
+		if deleted {
+			delete(kinds, t.Name)
+			return nil
+		}
+		k, err := kindOf(&t)
+		if err != nil {
+			b.log.ErrorContext(ctx, "a stored event type cannot be used: its events are not held to it", "type", t.Name, "err", err)
+		}
+		kinds[t.Name] = k
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the event types: %w", err)
+	}
+	return kinds, nil
+}
+
+func kindOf(t *EventType) (*Kind, error) {
+	k := &Kind{Name: t.Name}
+	var failed error
+	if t.Retention != "" {
+		k.Retention, failed = event.ParseRetention(t.Retention)
+	}
+	if t.Schema != nil {
+		var err error
+		k.schema, err = compileSchema(t.Schema)
+		failed = cmp.Or(failed, err)
+	}
+	return k, failed
+}
+
+// Kind is a declared type, or nil, with the revision that says so.
+func (b *Book) Kind(name string) (*Kind, int64) {
+	p := b.page.Load()
+	return p.kinds[name], p.revision
 }
 
 // open makes a target of what is stored. One that cannot be used is owed its events

@@ -27,6 +27,16 @@ var (
 	sqlPauseReceiver string
 	//go:embed sql/rename_receiver.sql
 	sqlRenameReceiver string
+	//go:embed sql/put_type.sql
+	sqlPutType string
+	//go:embed sql/find_type.sql
+	sqlFindType string
+	//go:embed sql/list_types.sql
+	sqlListTypes string
+	//go:embed sql/remove_type.sql
+	sqlRemoveType string
+	//go:embed sql/read_types.sql
+	sqlReadTypes string
 	//go:embed sql/list_lanes.sql
 	sqlListLanes string
 	//go:embed sql/pause_lane.sql
