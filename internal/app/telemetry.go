@@ -37,6 +37,9 @@ type telemetry struct {
 }
 
 func newTelemetry(ctx context.Context, version string, log *slog.Logger) (*telemetry, error) {
+	if err := checkTelemetry(os.Getenv); err != nil {
+		return nil, err
+	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry could not be exported", "err", err) }))
 	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "eventsvc"), attribute.String("service.version", version)),
 		resource.WithFromEnv(), resource.WithTelemetrySDK())
@@ -61,8 +64,12 @@ func exporting(signal string) bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false
 	}
-	if named := os.Getenv("OTEL_" + signal + "_EXPORTER"); named != "" {
-		return named != "none"
+	switch named := os.Getenv("OTEL_" + signal + "_EXPORTER"); named {
+	case "":
+	case "none", "prometheus": // /metrics is served already, and needs no port of its own
+		return false
+	default:
+		return true
 	}
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") != ""
 }

@@ -24,7 +24,7 @@ type Hook interface {
 	// what the receiver relies on must not let it run without. An error made by [Refuse]
 	// is read as the verdict it holds.
 	//
-	// Where Enter succeeds, its Exit is called exactly once; Exit may be nil.
+	// The Exit that it answers is called exactly once, also beside an error; it may be nil.
 	Enter(ctx context.Context, about event.Context) (context.Context, Exit, error)
 }
 
@@ -40,15 +40,6 @@ func (f HookFunc) Enter(ctx context.Context, about event.Context) (context.Conte
 	return f(ctx, about)
 }
 
-// refusal is an error that is read as a verdict.
-type refusal struct{ verdict event.Verdict }
-
-func (r refusal) Error() string { return r.verdict.Reason }
-
-// Refuse makes the error with which Enter gives a verdict in the receiver's place: one
-// that is permanent, say, or asks to be tried later.
-func Refuse(v event.Verdict) error { return refusal{v} }
-
 // Stack composes hooks: they enter in order and exit in reverse. Where one refuses to
 // enter, those before it exit all the same, and those behind it are never entered.
 func Stack(hooks ...Hook) Hook { return stack(hooks) }
@@ -61,14 +52,14 @@ func (s stack) Enter(ctx context.Context, about event.Context) (context.Context,
 	var refused error
 	for _, h := range s {
 		inner, exit, err := enter(ctx, h, about)
+		if exit != nil {
+			exits = append(exits, exit)
+		}
 		if err != nil {
 			refused = err
 			break
 		}
 		ctx = inner
-		if exit != nil {
-			exits = append(exits, exit)
-		}
 	}
 	return ctx, func(result event.Result) error {
 		var failed error
@@ -85,42 +76,23 @@ func (s stack) Enter(ctx context.Context, about event.Context) (context.Context,
 //
 // record is called exactly once, with the verdict of run, or with the hook's where it
 // refused, or with a failure of class panic where either panicked. What is logged in
-// it carries the context that the hook made.
+// it carries the context that the hook made. Should record itself panic, nothing was
+// recorded as far as anybody knows, the hook exits all the same, and the process goes on.
 func Attempt(ctx context.Context, hook Hook, about event.Context, log *slog.Logger,
 	run func(context.Context) event.Verdict, record func(context.Context, event.Verdict) event.Result) event.Result {
 	began := time.Now()
 	inner, exit, err := enter(ctx, hook, about)
-	if inner == nil {
-		inner = ctx
-	}
 	var verdict event.Verdict
 	if err != nil {
 		verdict = refused(err, began)
 	} else {
 		verdict = recovered(inner, log, run)
 	}
-	result := record(inner, verdict)
+	result := recorded(inner, log, about, verdict, record)
 	if exit != nil {
 		if err := leave(exit, result); err != nil {
 			log.ErrorContext(inner, "a hook failed after the attempt was recorded; the record stands", "err", err)
 		}
 	}
 	return result
-}
-
-// refused is the verdict of a hook that did not let the receiver run.
-func refused(err error, began time.Time) event.Verdict {
-	var r refusal
-	var p panicked
-	v := event.Verdict{Ruling: event.Failure, Class: event.ClassAround, Reason: err.Error()}
-	switch {
-	case errors.As(err, &r):
-		v = r.verdict
-	case errors.As(err, &p):
-		v.Class = event.ClassPanic
-	}
-	if v.StartedAt.IsZero() {
-		v.StartedAt, v.Duration = began, time.Since(began)
-	}
-	return v
 }

@@ -87,20 +87,6 @@ func TestAHookThatRefusesIsAFailedAttemptAndTheReceiverDoesNotRun(t *testing.T) 
 	}
 }
 
-func TestAHooksVerdictKeepsItsMeaning(t *testing.T) {
-	until := time.Now().Add(time.Hour)
-	for _, v := range []event.Verdict{
-		{Ruling: event.Permanent, Class: event.ClassPermanent, Reason: "gone"},
-		{Ruling: event.RetryAfter, After: time.Minute, Uncounted: true, Class: event.ClassRetryAfter, Reason: "later"},
-		{Ruling: event.NotYet, Until: until, Reason: "not due"},
-	} {
-		recorded, _ := attempt(around.Stack(refusing(fmt.Errorf("wrapped: %w", around.Refuse(v)))), good)
-		if got := recorded[0]; got.Ruling != v.Ruling || got.After != v.After || got.Uncounted != v.Uncounted || !got.Until.Equal(v.Until) || got.Class != v.Class {
-			t.Errorf("got %+v, want %+v", got, v)
-		}
-	}
-}
-
 func TestAnExitThatFailsOrPanicsChangesNothingAndIsLogged(t *testing.T) {
 	var story []string
 	failing := func(exit around.Exit) around.Hook {

@@ -39,7 +39,21 @@ func enter(ctx context.Context, h Hook, about event.Context) (inner context.Cont
 			inner, exit, err = ctx, nil, panicked{cause}
 		}
 	}()
-	return h.Enter(ctx, about)
+	if inner, exit, err = h.Enter(ctx, about); inner == nil {
+		inner = ctx
+	}
+	return inner, exit, err
+}
+
+// recorded is record, with a panic as an attempt of which nothing was recorded.
+func recorded(ctx context.Context, log *slog.Logger, about event.Context, v event.Verdict, record func(context.Context, event.Verdict) event.Result) (result event.Result) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			log.ErrorContext(ctx, "recording an attempt panicked; its lease brings the delivery back", "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			result = event.Result{Context: about, Verdict: v}
+		}
+	}()
+	return record(ctx, v)
 }
 
 // leave is an Exit, with a panic as an error.
