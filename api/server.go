@@ -80,7 +80,7 @@ func New(rooms Rooms) http.Handler {
 	s.mountPages(router)
 	s.mountTesting(router)
 	api := s.describe(router)
-	spec, err := yaml(api)
+	spec, err := specYAML(api)
 	if err != nil {
 		panic(err) // a document of our own making always encodes
 	}
@@ -91,10 +91,10 @@ func New(rooms Rooms) http.Handler {
 // Spec is openapi.yaml.
 func Spec() ([]byte, error) {
 	s := &server{Rooms: Rooms{Gate: &access.Gate{}}}
-	return yaml(s.describe(chi.NewRouter()))
+	return specYAML(s.describe(chi.NewRouter()))
 }
 
-func yaml(api huma.API) ([]byte, error) { return api.OpenAPI().YAML() }
+func specYAML(api huma.API) ([]byte, error) { return api.OpenAPI().YAML() }
 
 // describe registers every operation.
 func (s *server) describe(router chi.Router) huma.API {
@@ -118,6 +118,7 @@ func (s *server) describe(router chi.Router) huma.API {
 	s.lanes(api)
 	s.eventTypes(api)
 	s.correlations(api)
+	s.catalogue(api)
 	s.status(api)
 	documentData(api)
 	return api

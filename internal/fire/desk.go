@@ -140,20 +140,26 @@ func (d *Desk) Fire(ctx context.Context, draft *Draft) (Receipt, error) {
 	}
 }
 
-// hold holds a draft to its type, as this process knows it. A type that is not known
-// may have been declared a moment ago elsewhere: it is looked for before it is said to be
-// missing.
+// hold holds a draft to its type. What this process knows of the type may be old, so the
+// registry is read before a draft is refused.
 func (d *Desk) hold(ctx context.Context, draft *Draft) (*registry.Kind, error) {
 	kind, _ := d.book.Kind(draft.Type)
-	if kind == nil && d.strict {
-		if err := d.book.Read(ctx); err != nil {
-			return nil, err
-		}
-		if kind, _ = d.book.Kind(draft.Type); kind == nil {
-			return nil, ErrUnknownType
-		}
+	if d.keeps(kind, draft) == nil {
+		return kind, nil
 	}
-	return kind, kind.Check(draft.Data).Err()
+	if err := d.book.Read(ctx); err != nil {
+		return nil, err
+	}
+	kind, _ = d.book.Kind(draft.Type)
+	return kind, d.keeps(kind, draft)
+}
+
+// keeps is why a draft is refused by its type, or nil.
+func (d *Desk) keeps(kind *registry.Kind, draft *Draft) error {
+	if kind == nil && d.strict {
+		return ErrUnknownType
+	}
+	return kind.Check(draft.Data).Err()
 }
 
 // recall is the answer to a draft that its type refuses, where it is a repeat: what was

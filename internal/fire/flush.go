@@ -218,13 +218,10 @@ func tooWide(p plan) bool {
 // heldTo is what is wrong with a slip by its type, where that is not the one that it was
 // held to before.
 func (d *Desk) heldTo(s *slip, kind *registry.Kind) error {
-	switch {
-	case kind == s.kind:
+	if kind == s.kind {
 		return nil
-	case kind == nil && d.strict:
-		return ErrUnknownType
 	}
-	return kind.Check(s.draft.Data).Err()
+	return d.keeps(kind, s.draft)
 }
 
 // refusal is a slip that its type refuses.

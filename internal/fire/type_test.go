@@ -39,7 +39,13 @@ func TestDataIsHeldToItsTypeInEveryProcess(t *testing.T) {
 	if r := mustFire(t, other, draft("before", `1`)); !r.Replayed {
 		t.Error("what was fired before the type was declared so is no longer the answer to the same again")
 	}
-	if n := o.count(t, `SELECT count(*) FROM eventsvc.events`); n != 2 {
+	if err := o.registry.RemoveType(t.Context(), "order.placed", 0); err != nil {
+		t.Fatal(err)
+	}
+	if r := mustFire(t, other, draft("free", `2`)); r.Replayed {
+		t.Error("not a new event")
+	}
+	if n := o.count(t, `SELECT count(*) FROM eventsvc.events`); n != 3 {
 		t.Errorf("%d events", n)
 	}
 }
