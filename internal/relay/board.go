@@ -26,7 +26,8 @@ type board struct {
 	free   int
 	asking bool // the ledger is to be asked for the backlog
 
-	bell chan struct{}
+	bell    chan struct{}
+	resumed chan struct{} // ends a rest
 }
 
 // stand is one target's place on the board.
@@ -57,7 +58,7 @@ const trusted = time.Minute
 func newBoard(slots int, book Book, serve Lanes) *board {
 	return &board{
 		book: book, serve: serve, stands: map[event.TargetID]*stand{}, lanes: map[string]*lane{},
-		slots: slots, free: slots, bell: make(chan struct{}, 1),
+		slots: slots, free: slots, bell: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
 	}
 }
 
@@ -123,6 +124,29 @@ func (b *board) look() {
 	b.asking = true
 	b.mu.Unlock()
 	b.ring()
+}
+
+func (b *board) resume() {
+	b.look()
+	select {
+	case b.resumed <- struct{}{}:
+	default:
+	}
+}
+
+// rest waits after a failure, until resume is called at the latest.
+func (b *board) rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-b.resumed: // before
+	default:
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.resumed:
+	case <-ctx.Done():
+	}
 }
 
 // asked reports, once, whether look was called.

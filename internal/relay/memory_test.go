@@ -21,7 +21,8 @@ type memory struct {
 	trail   []ledger.Entry
 	claims  []time.Time // when Claim was called
 	down    bool
-	records int // how often Record was called
+	silent  bool // nothing is answered, ever
+	records int  // how often Record was called
 
 	succeeded []event.TargetID // as reported
 	stuck     bool             // Release fails
@@ -51,6 +52,18 @@ func newMemory(receivers ...*event.Receiver) *memory {
 	return m
 }
 
+// silence is a connection that nothing comes from any more.
+func (m *memory) silence(ctx context.Context) error {
+	m.mu.Lock()
+	silent := m.silent
+	m.mu.Unlock()
+	if !silent {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 func (m *memory) owe(target event.TargetID, n, budget int) []event.ID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,7 +76,10 @@ func (m *memory) owe(target event.TargetID, n, budget int) []event.ID {
 	return ids
 }
 
-func (m *memory) Claim(_ context.Context, worker event.WorkerID, _ int, quotas []ledger.Quota) (ledger.Claims, error) {
+func (m *memory) Claim(ctx context.Context, worker event.WorkerID, _ int, quotas []ledger.Quota) (ledger.Claims, error) {
+	if err := m.silence(ctx); err != nil {
+		return ledger.Claims{}, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.claims = append(m.claims, time.Now())
@@ -96,7 +112,10 @@ func (m *memory) Claim(_ context.Context, worker event.WorkerID, _ int, quotas [
 	return ledger.Claims{Claims: claimed, Revision: 1}, nil
 }
 
-func (m *memory) Record(_ context.Context, worker event.WorkerID, entries []ledger.Entry) ([]bool, error) {
+func (m *memory) Record(ctx context.Context, worker event.WorkerID, entries []ledger.Entry) ([]bool, error) {
+	if err := m.silence(ctx); err != nil {
+		return nil, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.records++
@@ -122,7 +141,10 @@ func (m *memory) Record(_ context.Context, worker event.WorkerID, entries []ledg
 	return recorded, nil
 }
 
-func (m *memory) Release(_ context.Context, worker event.WorkerID, fences []event.Fence) error {
+func (m *memory) Release(ctx context.Context, worker event.WorkerID, fences []event.Fence) error {
+	if err := m.silence(ctx); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stuck {
@@ -172,7 +194,10 @@ func (m *memory) Report(_ context.Context, _ event.WorkerID, _ []string, succeed
 	return nil
 }
 
-func (m *memory) Backlog(context.Context) ([]event.TargetID, int64, error) {
+func (m *memory) Backlog(ctx context.Context) ([]event.TargetID, int64, error) {
+	if err := m.silence(ctx); err != nil {
+		return nil, 0, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.down {
@@ -192,12 +217,18 @@ func (m *memory) Target(id event.TargetID) *event.Target {
 	return m.targets[id]
 }
 
-func (m *memory) Reach(context.Context, int64) error { return nil }
+func (m *memory) Reach(ctx context.Context, _ int64) error { return m.silence(ctx) }
 
 func (m *memory) setDown(down bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.down = down
+}
+
+func (m *memory) setSilent(silent bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.silent = silent
 }
 
 // steal takes a row as another worker would, whose own clock is not ours.

@@ -103,6 +103,10 @@ func New(o Options) *Relay {
 // Wake tells the relay that targets were just owed something. It does not block.
 func (r *Relay) Wake(targets []event.TargetID) { r.board.wake(targets) }
 
+// Resume tells the relay that the database was just reached: it asks the ledger at once,
+// even where it waits after having failed to. It does not block.
+func (r *Relay) Resume() { r.board.resume() }
+
 // Look tells the relay that something may be owed, by whom is not known: it asks the
 // ledger. It does not block.
 func (r *Relay) Look() { r.board.look() }
@@ -145,7 +149,7 @@ func (r *Relay) claimUntil(ctx context.Context) {
 			wait := backoff.next()
 			r.Log.WarnContext(ctx, "the ledger cannot be claimed from; trying again", "in", wait, "err", err)
 			lookAt = time.Now()
-			sleep(ctx, wait)
+			r.board.rest(ctx, wait)
 			continue
 		}
 		backoff.reset()
@@ -168,14 +172,9 @@ func (r *Relay) finished() bool {
 // turn looks for work if it is time to, and claims as long as claims come back full.
 func (r *Relay) turn(ctx context.Context, lookAt *time.Time) error {
 	if !time.Now().Before(*lookAt) || r.board.asked() {
-		targets, revision, err := r.Ledger.Backlog(ctx)
-		if err != nil {
+		if err := r.ask(ctx); err != nil {
 			return err
 		}
-		if err := r.Book.Reach(ctx, revision); err != nil {
-			return err
-		}
-		r.board.wake(targets)
 		*lookAt = time.Now().Add(r.Poll)
 		if r.Once {
 			*lookAt = lookAt.Add(never)
@@ -200,8 +199,24 @@ func (r *Relay) turn(ctx context.Context, lookAt *time.Time) error {
 // never is longer than any process runs.
 const never = 100 * 365 * 24 * time.Hour
 
-// claimTimeout bounds every statement of the loop.
+// claimTimeout bounds what the loop waits for the database at a time: a connection may
+// fall silent without a word.
 const claimTimeout = 10 * time.Second
+
+// ask puts on the board who is owed something.
+func (r *Relay) ask(ctx context.Context) error {
+	ctx, done := context.WithTimeout(ctx, claimTimeout)
+	defer done()
+	targets, revision, err := r.Ledger.Backlog(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.Book.Reach(ctx, revision); err != nil {
+		return err
+	}
+	r.board.wake(targets)
+	return nil
+}
 
 func (r *Relay) claim(ctx context.Context, draws []draw) error {
 	// A claim under way is waited for even when stopping: its rows must be handed back.
@@ -220,7 +235,7 @@ func (r *Relay) claim(ctx context.Context, draws []draw) error {
 	}
 	r.board.settle(draws, claimed.Claims)
 	if err := r.Book.Reach(claimCtx, claimed.Revision); err != nil || ctx.Err() != nil {
-		r.release(claimCtx, claimed.Claims, seats)
+		r.release(ctx, claimed.Claims, seats)
 		return err
 	}
 	var unstarted []event.Claim
@@ -233,7 +248,7 @@ func (r *Relay) claim(ctx context.Context, draws []draw) error {
 			r.left--
 		}
 	}
-	r.release(claimCtx, unstarted, seats)
+	r.release(ctx, unstarted, seats)
 	return nil
 }
 
@@ -277,18 +292,15 @@ func (r *Relay) came(c *event.Claim, at seat, result *event.Result) {
 	}
 }
 
-// release hands claims back that will not be attempted.
+// release hands claims back that will not be attempted, though the process is stopping.
 func (r *Relay) release(ctx context.Context, claims []event.Claim, seats map[event.TargetID]seat) {
 	fences := make([]event.Fence, len(claims))
 	for i, c := range claims {
 		fences[i] = c.Fence
 		r.board.done(seats[c.TargetID])
 	}
-	if len(fences) == 0 {
-		return
-	}
-	if err := r.Ledger.Release(ctx, r.Worker, fences); err != nil {
-		r.Log.WarnContext(ctx, "claims could not be handed back; they return when their leases lapse", "claims", len(fences), "err", err)
+	if len(fences) > 0 {
+		r.handBack(context.WithoutCancel(ctx), fences...)
 	}
 }
 

@@ -222,6 +222,62 @@ func TestADatabaseThatGoesAwayIsAskedAgainAfter124815Seconds(t *testing.T) {
 	})
 }
 
+func TestTheWaitForADatabaseEndsWhenItIsReachedAndNotForALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(receiver("k"))
+		id := m.owe(1, 1, 5)[0]
+		m.setDown(true)
+		s := start(t, m, succeed)
+		time.Sleep(20 * time.Second) // the next try is at 30 s
+		m.setDown(false)
+		s.Look()
+		synctest.Wait()
+		if m.status(id) != "" {
+			t.Error("a look cut the wait short")
+		}
+		s.Resume()
+		synctest.Wait()
+		if m.status(id) != event.Succeeded {
+			t.Error("not delivered although the database was reached")
+		}
+	})
+}
+
+func TestADatabaseThatFallsSilentIsWaitedForOnlySoLong(t *testing.T) {
+	for name, prompt := range map[string]func(s *station){
+		"asked for the backlog": func(s *station) { s.Look() },
+		"asked for a claim":     func(s *station) { s.Wake([]event.TargetID{1}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory(receiver("k"))
+				s := start(t, m, succeed)
+				synctest.Wait()
+				m.setSilent(true)
+				id := m.owe(1, 1, 5)[0]
+				prompt(s)
+				time.Sleep(15 * time.Second)
+				m.setSilent(false)
+				time.Sleep(15 * time.Second)
+				synctest.Wait()
+				if m.status(id) != event.Succeeded {
+					t.Errorf("%q", m.status(id))
+				}
+				m.setSilent(true)
+				m.owe(1, 1, 5)
+				prompt(s)
+				synctest.Wait()
+				began := time.Now()
+				s.stop()
+				<-s.done
+				if took := time.Since(began); took > 10*time.Second {
+					t.Errorf("stopped after %v", took)
+				}
+			})
+		})
+	}
+}
+
 // The request was made: its verdict is worth waiting for, as long as the lease lives.
 func TestAVerdictOutlivesADatabaseThatIsAwayForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/eventsvc/eventsvc/internal/around"
@@ -27,6 +28,7 @@ type Runner struct {
 	mu       sync.Mutex
 	closed   bool
 	attempts sync.WaitGroup
+	underWay atomic.Int64
 }
 
 // NewRunner makes a runner; Run must run for attempts to be recorded.
@@ -48,6 +50,7 @@ func (r *Runner) Run(ctx context.Context) {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
+	r.Log.InfoContext(ctx, "stopping: nothing more is claimed; attempts under way are waited for", "attempts", r.underWay.Load(), "for", r.Grace)
 	grace := time.AfterFunc(r.Grace, r.cut)
 	r.attempts.Wait()
 	grace.Stop()
@@ -62,7 +65,8 @@ func (r *Runner) begin(do func()) bool {
 	if r.closed {
 		return false
 	}
-	r.attempts.Go(do)
+	r.underWay.Add(1)
+	r.attempts.Go(func() { defer r.underWay.Add(-1); do() })
 	return true
 }
 
@@ -92,13 +96,13 @@ func (r *Runner) Deliver(ctx context.Context, id event.ID) (ended bool, err erro
 		return false, err
 	}
 	if err := r.Book.Reach(ctx, revision); err != nil {
-		r.handBack(r.work, &claim)
+		r.handBack(r.work, claim.Fence)
 		return false, err
 	}
 	claim.To = r.Book.Target(claim.TargetID)
 	done := make(chan struct{})
 	if !r.begin(func() { defer close(done); r.attempt(&claim, began, func(event.Result) {}) }) {
-		r.handBack(context.WithoutCancel(ctx), &claim)
+		r.handBack(context.WithoutCancel(ctx), claim.Fence)
 		return false, event.ErrStopping
 	}
 	select {
@@ -118,11 +122,11 @@ func (r *Runner) attempt(c *event.Claim, began time.Time, came func(event.Result
 	switch lapse := began.Add(c.Lease()); {
 	case c.To == nil:
 		// It was declared so lately that it is not known here yet.
-		r.handBack(ctx, c)
+		r.handBack(ctx, c.Fence)
 	case c.To.Deleted:
 		r.orphan(ctx, c, lapse)
 	case time.Until(lapse) < c.To.Receiver.Timeout+event.LeaseMargin/2:
-		r.handBack(ctx, c)
+		r.handBack(ctx, c.Fence)
 	default:
 		if v, ok := r.undeliverable(c); ok {
 			r.after(ctx, c, r.settle(ctx, c, v, began, lapse), came)
@@ -132,9 +136,11 @@ func (r *Runner) attempt(c *event.Claim, began time.Time, came func(event.Result
 	}
 }
 
-func (r *Runner) handBack(ctx context.Context, c *event.Claim) {
-	if err := r.Ledger.Release(ctx, r.Worker, []event.Fence{c.Fence}); err != nil {
-		r.Log.WarnContext(ctx, "a claim could not be handed back; it returns when its lease lapses", "delivery", c.Delivery.Text(event.DeliveryPrefix), "err", err)
+func (r *Runner) handBack(ctx context.Context, fences ...event.Fence) {
+	ctx, done := context.WithTimeout(ctx, claimTimeout)
+	defer done()
+	if err := r.Ledger.Release(ctx, r.Worker, fences); err != nil {
+		r.Log.WarnContext(ctx, "claims could not be handed back; they return when their leases lapse", "claims", len(fences), "err", err)
 	}
 }
 
