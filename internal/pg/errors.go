@@ -19,11 +19,15 @@ func Code(err error) string {
 	return ""
 }
 
+// readOnly is the SQLSTATE of a write that a server refuses for being a standby, or
+// read-only otherwise.
+const readOnly = "25006"
+
 // unavailable are the SQLSTATEs that say that the server cannot serve just now: it is
 // shutting down or starting (57P01-57P03), has no connection left (53300), no disk or
 // memory (53xxx), takes no writes any more (25006, after a failover), cancelled the
 // statement for its time (57014), or ended the session for idling (25P03, 57P05).
-var unavailable = map[string]bool{"25006": true, "57014": true, "57P01": true, "57P02": true, "57P03": true, "57P05": true, "25P03": true}
+var unavailable = map[string]bool{readOnly: true, "57014": true, "57P01": true, "57P02": true, "57P03": true, "57P05": true, "25P03": true}
 
 // Unavailable reports whether the database could not be reached or could not serve:
 // the same call may succeed later. What the call would have done is unknown where the

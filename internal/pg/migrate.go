@@ -13,10 +13,8 @@ import (
 	"time"
 
 	"github.com/golang-migrate/migrate/v4"
-	migratepgx "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/eventsvc/eventsvc/migrations"
 )
@@ -141,20 +139,16 @@ func MigrateRepair(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) er
 }
 
 // migrating runs one change of the schema under the migrators' lock. The lock is taken
-// by asking again and again, not by waiting: a waiter inside pg_advisory_lock is an open
-// statement, on which CREATE INDEX CONCURRENTLY waits in its turn, for ever.
+// by asking again and again, not by waiting: a waiter inside the lock's function is an
+// open statement, on which CREATE INDEX CONCURRENTLY waits in its turn, for ever.
 func migrating(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger, change func(*migrate.Migrate) error) error {
-	lock, err := pool.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	defer lock.Release()
 	for waited := false; ; waited = true {
-		var ours bool
-		if err := lock.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, int64(migrationLock)).Scan(&ours); err != nil {
-			return fmt.Errorf("migrate: take the migrators' lock: %w", err)
+		lock, ours, err := takeMigrationLock(ctx, pool)
+		if err != nil {
+			return err
 		}
 		if ours {
+			defer lock.Rollback(context.WithoutCancel(ctx))
 			break
 		}
 		if !waited {
@@ -166,9 +160,7 @@ func migrating(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger, change
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	defer lock.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, int64(migrationLock))
-
-	m, err := migrator(pool)
+	m, err := migrator(ctx, pool)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
@@ -179,12 +171,12 @@ func migrating(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger, change
 	return nil
 }
 
-func migrator(pool *pgxpool.Pool) (*migrate.Migrate, error) {
+func migrator(ctx context.Context, pool *pgxpool.Pool) (*migrate.Migrate, error) {
 	source, err := iofs.New(migrations.FS, ".")
 	if err != nil {
 		return nil, err
 	}
-	db, err := migratepgx.WithInstance(stdlib.OpenDBFromPool(pool), &migratepgx.Config{MigrationsTable: migrationsTable, SchemaName: "public"})
+	db, err := openSchema(ctx, pool)
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,9 @@ type PoolOptions struct {
 const (
 	connectTimeout = 2 * time.Second
 	maxLifetime    = time.Hour
+	// idlePingTimeout is how long a connection that idled may take to answer before another is
+	// taken in its place: well within what its callers have.
+	idlePingTimeout = 500 * time.Millisecond
 )
 
 // Open makes a pool. It does not need the server to be there; it fails only for a URL
@@ -41,23 +44,30 @@ func Open(ctx context.Context, url string, o PoolOptions) (*pgxpool.Pool, error)
 		return nil, fmt.Errorf("the database URL cannot be read: %s", withoutURL(err))
 	}
 	c := config.ConnConfig
-	c.ConnectTimeout = orDefault(c.ConnectTimeout, connectTimeout)
-	c.RuntimeParams["application_name"] = "eventsvc/" + o.Name
-	// A TCP peer that vanished is noticed within half a minute.
-	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
-	c.DialFunc = dialer.DialContext
-	if c.ValidateConnect == nil {
-		// After a failover, a pool must not stay on the server that was demoted.
-		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	dress(c, o.Name)
+	way := &passage{given: givenMode(url)}
+	validate := c.ValidateConnect
+	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		if err := validate(ctx, conn); err != nil {
+			return err
+		}
+		return way.look(ctx, conn)
 	}
+	config.BeforeConnect = way.choose
 	if o.Traces != nil {
 		c.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(o.Traces), otelpgx.WithSpanNameFunc(spanName))
+	}
+	if config.PingTimeout == 0 {
+		config.PingTimeout = idlePingTimeout
 	}
 	config.MaxConnLifetime = maxLifetime
 	config.MaxConnLifetimeJitter = maxLifetime / 10
 	if o.MaxConns > 0 && !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = o.MaxConns
 	}
+	// A LISTEN through a pooler leaves its notifications to whoever comes next: they would
+	// be kept for ever by a connection that never waits for any.
+	c.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {}
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		conn.TypeMap().RegisterType(&pgtype.Type{
 			Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
@@ -69,6 +79,24 @@ func Open(ctx context.Context, url string, o PoolOptions) (*pgxpool.Pool, error)
 		return nil, fmt.Errorf("make a pool: %w", err)
 	}
 	return pool, nil
+}
+
+// dress makes a connection's configuration ours.
+func dress(c *pgx.ConnConfig, name string) {
+	c.ConnectTimeout = orDefault(c.ConnectTimeout, connectTimeout)
+	c.RuntimeParams["application_name"] = "eventsvc/" + name
+	// A TCP peer that vanished is noticed within half a minute.
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
+	c.DialFunc = dialer.DialContext
+	// After a failover, a pool must not stay on the server that was demoted: neither
+	// connect to it nor keep a connection that it has refused a write on.
+	if c.ValidateConnect == nil {
+		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	keeps := c.OnPgError
+	c.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
+		return err.Code != readOnly && keeps(conn, err)
+	}
 }
 
 // CheckURL says what is wrong with a database URL, without repeating it, or nil.
