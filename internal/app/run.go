@@ -208,7 +208,7 @@ func (h *house) run(ctx context.Context) error {
 	relayed := make(chan struct{})
 	if h.relay != nil {
 		if h.Config.Wake == "notify" {
-			go h.bell.Listen(groupCtx, h.listenURL(), h.relay.Look)
+			go h.bell.Listen(groupCtx, h.listenURL(), h.relay.Resume, h.relay.Look)
 		}
 		group.Go(func() error {
 			defer close(relayed)

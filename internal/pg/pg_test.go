@@ -175,7 +175,10 @@ func ears(t *testing.T, b *pg.Bell, url string) chan struct{} {
 	heard := make(chan struct{}, 1000)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { b.Listen(ctx, url, func() { heard <- struct{}{} }); close(done) }()
+	go func() {
+		b.Listen(ctx, url, func() { heard <- struct{}{} }, func() { heard <- struct{}{} })
+		close(done)
+	}()
 	t.Cleanup(func() { stop(); <-done })
 	return heard
 }
@@ -197,11 +200,13 @@ func TestABellWakesOthersAndNotItself(t *testing.T) {
 	go theirs.Run(t.Context())
 	heard := ears(t, mine, url)
 	await(t, heard, "the connection")
+	await(t, ears(t, theirs, url), "the other's connection")
+	until(t, "the other hears itself", func() bool { return !theirs.Deaf() })
 	mine.Ring()
 	theirs.Ring()
 	await(t, heard, "another's ring")
 	if len(heard) != 0 {
-		t.Error("a process woke itself")
+		t.Error("a process woke itself, or another by testing itself")
 	}
 }
 
