@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -38,7 +37,7 @@ func migration(use, short string, do func(context.Context, *pgxpool.Pool, *slog.
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Minute)
+		ctx, cancel := context.WithTimeout(cmd.Context(), app.MigratePatience)
 		defer cancel()
 		pool, err := app.OpenReady(ctx, config)
 		if err != nil {

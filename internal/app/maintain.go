@@ -11,10 +11,13 @@ import (
 // ahead, so a round that fails costs nothing.
 const maintainEvery = time.Hour
 
+// maintainTimeout bounds a round's wait for the database.
+const maintainTimeout = 30 * time.Second
+
 // maintain looks after what the tables need, at start and then every hour.
 func (h *house) maintain(ctx context.Context) {
 	for ctx.Err() == nil {
-		if made, err := pg.MakePartitions(ctx, h.pools.health); err != nil && ctx.Err() == nil {
+		if made, err := h.makePartitions(ctx); err != nil && ctx.Err() == nil {
 			h.Log.WarnContext(ctx, "partitions could not be made; trying again later", "in", maintainEvery, "err", err)
 		} else if made > 0 {
 			h.Log.InfoContext(ctx, "made partitions", "count", made)
@@ -68,4 +71,10 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-t.C:
 	case <-ctx.Done():
 	}
+}
+
+func (h *house) makePartitions(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, maintainTimeout)
+	defer cancel()
+	return pg.MakePartitions(ctx, h.pools.health)
 }

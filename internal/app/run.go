@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -75,7 +76,7 @@ func (p *Process) Run(ctx context.Context) error {
 		return err
 	}
 
-	h, err := p.build(ctx, pools, tel)
+	h, err := p.furnish(ctx, pools, tel)
 	if err != nil {
 		return err
 	}
@@ -97,6 +98,13 @@ type house struct {
 	registry *registry.Registry
 	ledger   *ledger.Ledger
 	watch    *ledger.Watch
+}
+
+// furnish builds the house, with what it has to read for that.
+func (p *Process) furnish(ctx context.Context, pools *pools, tel *telemetry) (*house, error) {
+	limited, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	return p.build(limited, pools, tel)
 }
 
 func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*house, error) {
@@ -329,10 +337,21 @@ func (p *Process) openPools(ctx context.Context, tel *telemetry) (*pools, error)
 	return &pools{apiPool, relayPool, healthPool}, nil
 }
 
+// closePatience is how long the end of the process waits for its connections to be closed
+// in good order: one that fell silent never is.
+const closePatience = 3 * time.Second
+
 func (p *pools) close() {
-	p.api.Close()
-	p.relay.Close()
-	p.health.Close()
+	var all sync.WaitGroup
+	for _, pool := range []*pgxpool.Pool{p.api, p.relay, p.health} {
+		all.Go(pool.Close)
+	}
+	closed := make(chan struct{})
+	go func() { all.Wait(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(closePatience):
+	}
 }
 
 // checkSchema makes sure that the database is there and is the one this program was
@@ -342,10 +361,12 @@ func (p *Process) checkSchema(ctx context.Context, pool *pgxpool.Pool) error {
 		return err
 	}
 	if p.Config.AutoMigrate {
-		if err := pg.MigrateUp(ctx, pool, p.Log); err != nil {
+		if err := p.migrate(ctx, pool); err != nil {
 			return err
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
 	status, err := pg.Status(ctx, pool)
 	if err != nil {
 		return err
@@ -357,6 +378,15 @@ func (p *Process) checkSchema(ctx context.Context, pool *pgxpool.Pool) error {
 		p.Log.Warn("this machine's clock and the database's differ; signatures carry this one's time", "difference", skew.Round(time.Second))
 	}
 	return nil
+}
+
+// MigratePatience is how long a migration may take, with those that others run before it.
+const MigratePatience = 5 * time.Minute
+
+func (p *Process) migrate(ctx context.Context, pool *pgxpool.Pool) error {
+	ctx, cancel := context.WithTimeout(ctx, MigratePatience)
+	defer cancel()
+	return pg.MigrateUp(ctx, pool, p.Log)
 }
 
 // OpenReady is a pool over the configured database, which has answered.
@@ -372,7 +402,8 @@ func OpenReady(ctx context.Context, c Config) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// startPatience is how long a database may take to answer at start.
+// startPatience is how long a database may take to answer at start, each time that it is
+// asked something.
 const startPatience = 10 * time.Second
 
 func awaitDatabase(ctx context.Context, pool *pgxpool.Pool) error {
