@@ -1,20 +1,16 @@
 package e2e
 
 import (
-	"context"
 	"io/fs"
-	"log/slog"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/eventsvc/eventsvc/internal/pg"
 	"github.com/eventsvc/eventsvc/internal/pgtest"
 	"github.com/eventsvc/eventsvc/migrations"
 )
@@ -75,31 +71,13 @@ func curls(text string) (commands []string) {
 // A database that goes away costs time only.
 func TestTheServiceOutlivesItsDatabase(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	binaries, err := pg.FindBinaries(t.Context())
-	if err != nil {
-		t.Skipf("there is no PostgreSQL on this machine to stop and start: %v", err)
-	}
-	serve := func() *pg.Server {
-		s, err := pg.StartServer(t.Context(), pg.ServerOptions{Dir: dir, Binaries: binaries, Log: slog.New(slog.DiscardHandler), Durable: true, DieWithParent: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	db := serve()
-	t.Cleanup(func() { db.Stop(context.Background()) })
+	db := ownDatabase(t)
 	p, s := start(t, db.URL(), []string{"EVENTSVC_AUTO_MIGRATE=true"}, "serve"), open(t, nil)
 	p.declare(t, "r", `{"events":["*"],"url":"`+s.URL+`"}`)
 	p.fire(t, "before", `{"type":"a.b","data":1}`)
 	s.next(t)
 
-	db.Stop(context.Background())
+	db.end()
 	for range 3 {
 		began := time.Now()
 		a := p.call(t, "POST", "/v1/events", `{"type":"a.b","data":2}`, "Idempotency-Key", "during")
@@ -113,7 +91,7 @@ func TestTheServiceOutlivesItsDatabase(t *testing.T) {
 		t.Errorf("/livez: %d", a.status)
 	}
 
-	db = serve()
+	db.begin(t)
 	eventually(t, func() bool {
 		a, err := p.try("POST", "/v1/events", `{"type":"a.b","data":2}`, "Idempotency-Key", "during")
 		return err == nil && a.status == 201
