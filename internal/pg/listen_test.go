@@ -30,17 +30,36 @@ func heardTests(t *testing.T, conn *pgx.Conn, n int) {
 	}
 }
 
-// T107.
-func TestADeafListenerSaysSoOnce(t *testing.T) {
-	url := pgtest.URL(t)
-	spy, err := pgx.Connect(t.Context(), url)
+func listening(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer spy.Close(context.Background())
-	if _, err := spy.Exec(t.Context(), `LISTEN eventsvc_wake`); err != nil {
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	if _, err := conn.Exec(t.Context(), `LISTEN eventsvc_wake`); err != nil {
 		t.Fatal(err)
 	}
+	return conn
+}
+
+func TestWhatAProcessSendsItselfWakesNobody(t *testing.T) {
+	url := pgtest.URL(t)
+	pool, spy := pgtest.Open(t, url), listening(t, url)
+	heard := ears(t, pg.NewBell(pool, quiet), url)
+	await(t, heard, "the connection")
+	other := pg.NewBell(pool, quiet)
+	other.TestEvery(20 * time.Millisecond)
+	await(t, ears(t, other, url), "the other's connection")
+	heardTests(t, spy, 10)
+	if len(heard) != 0 {
+		t.Errorf("woken %d times", len(heard))
+	}
+}
+
+func TestADeafListenerSaysSoOnce(t *testing.T) {
+	url := pgtest.URL(t)
+	spy := listening(t, url)
 	var said bytes.Buffer
 	bell := pg.NewBell(pgtest.Open(t, url), slog.New(slog.NewTextHandler(&said, nil)))
 	bell.TestEvery(100 * time.Millisecond)

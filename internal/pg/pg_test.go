@@ -42,6 +42,27 @@ func TestMigratorsTakeTurnsAndAllEndClean(t *testing.T) {
 	}
 }
 
+// A migration that builds an index without locking its table waits for every transaction
+// that may still see the table as it was.
+func TestAMigratorsLockHoldsUpNoIndex(t *testing.T) {
+	pool := pgtest.Open(t, pgtest.Empty(t))
+	lock, ours, err := pg.TakeMigrationLock(t.Context(), pool)
+	if err != nil || !ours {
+		t.Fatal(ours, err)
+	}
+	defer lock.Rollback(context.Background())
+	if _, ours, err := pg.TakeMigrationLock(t.Context(), pool); err != nil || ours {
+		t.Errorf("a second migrator has the lock too: %v", err)
+	}
+	limited, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for _, sql := range []string{`CREATE TABLE t (n int)`, `CREATE INDEX CONCURRENTLY ON t (n)`} {
+		if _, err := pool.Exec(limited, sql); err != nil {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+}
+
 // Up, down and up again come to the same schema.
 func TestMigrationsCanBeTakenBack(t *testing.T) {
 	pool := pgtest.Open(t, pgtest.Empty(t))
@@ -200,13 +221,11 @@ func TestABellWakesOthersAndNotItself(t *testing.T) {
 	go theirs.Run(t.Context())
 	heard := ears(t, mine, url)
 	await(t, heard, "the connection")
-	await(t, ears(t, theirs, url), "the other's connection")
-	until(t, "the other hears itself", func() bool { return !theirs.Deaf() })
 	mine.Ring()
 	theirs.Ring()
 	await(t, heard, "another's ring")
 	if len(heard) != 0 {
-		t.Error("a process woke itself, or another by testing itself")
+		t.Error("a process woke itself")
 	}
 }
 

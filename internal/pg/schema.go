@@ -72,12 +72,14 @@ func (*schema) Open(string) (database.Driver, error) { return nil, errors.ErrUns
 func (*schema) Drop() error                          { return errors.ErrUnsupported }
 
 // takeMigrationLock begins the transaction whose end gives the lock back. It is held
-// without a snapshot, so nothing in the server waits for that transaction.
+// without a snapshot, so nothing in the server waits for that transaction; a statement
+// of the extended protocol would leave its portal open, and the snapshot with it.
 func takeMigrationLock(ctx context.Context, pool *pgxpool.Pool) (tx pgx.Tx, ours bool, err error) {
 	if tx, err = pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}); err != nil {
 		return nil, false, fmt.Errorf("migrate: %w", err)
 	}
-	err = tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1) FROM set_config('idle_in_transaction_session_timeout', '0', true)`, int64(migrationLock)).Scan(&ours)
+	err = tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1) FROM set_config('idle_in_transaction_session_timeout', '0', true)`,
+		pgx.QueryExecModeSimpleProtocol, int64(migrationLock)).Scan(&ours)
 	if err != nil || !ours {
 		tx.Rollback(context.WithoutCancel(ctx))
 	}
