@@ -49,7 +49,7 @@ func (b *Bell) Ring() {
 
 // RingNow asks for it and waits until it is sent, or not. It is for processes that end.
 func (b *Bell) RingNow(ctx context.Context) {
-	if err := b.notify(ctx); err != nil {
+	if err := b.notify(ctx, b.self); err != nil {
 		b.log.DebugContext(ctx, "other processes could not be notified; they will find the work by polling", "err", err)
 	}
 }
