@@ -39,6 +39,8 @@ type Rooms struct {
 	Watch *ledger.Watch
 	// Pauses are what this process's relay leaves alone; nil where none runs.
 	Pauses func() []event.Pause
+	// Deaf reports whether this process's relay hears nothing; nil where none runs.
+	Deaf func() bool
 	// Prune is how the service prunes by itself.
 	Prune fire.Prune
 	// Forgive ends the pauses of this process's relay, for tests.

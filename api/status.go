@@ -71,6 +71,7 @@ type statusView struct {
 	Lanes     []laneStatusView     `json:"lanes"`
 	Relays    []relayStatusView    `json:"relays" doc:"Relays that reported within the last 20 seconds."`
 	Pauses    []pauseView          `json:"pauses" doc:"What this process leaves alone because it was asked to."`
+	PollOnly  bool                 `json:"poll_only" doc:"This process's relay hears no wake-ups from other processes, and finds their work by polling."`
 	Quiet     []quietView          `json:"quiet" doc:"Receivers that acknowledged nothing for as long as events are kept; up to 100."`
 	AsOf      time.Time            `json:"as_of"`
 }
@@ -104,7 +105,7 @@ func (s *server) getStatus(ctx context.Context, _ *struct{}) (*struct{ Body stat
 	}
 	v := statusView{
 		figures: showFigures(&now.Figures), Receivers: []receiverStatusView{}, Lanes: []laneStatusView{}, Relays: []relayStatusView{},
-		Pauses: s.showPauses(), Quiet: showQuiet(quiet), AsOf: now.AsOf.UTC(),
+		Pauses: s.showPauses(), PollOnly: s.Deaf != nil && s.Deaf(), Quiet: showQuiet(quiet), AsOf: now.AsOf.UTC(),
 	}
 	for i := range now.Receivers {
 		r := &now.Receivers[i]

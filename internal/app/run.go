@@ -270,7 +270,7 @@ func (h *house) serve(ctx context.Context, relayed <-chan struct{}) error {
 		Deliver: h.runner.Deliver, Target: h.book.Target, Wake: h.wake, Watch: h.watch, Prune: h.prune(),
 	}
 	if h.relay != nil {
-		rooms.Pauses = h.relay.Pauses
+		rooms.Pauses, rooms.Deaf = h.relay.Pauses, h.bell.Deaf
 	}
 	if h.Config.TestMode && h.relay != nil {
 		rooms.Look, rooms.Forgive = h.relay.Look, h.relay.Forgive
