@@ -408,3 +408,31 @@ func TestAnOrphanComesBackWithItsReceiver(t *testing.T) {
 	}
 	p.settled(t, id, "succeeded")
 }
+
+// T89 to T91: what is wrong is found, by a stable code, and an empty database has nothing.
+func TestTheCheckFindsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	key := "EVENTSVC_SECRET_KEY=" + strings.Repeat("A", 43) + "="
+	run := func(code int, says string, env ...string) {
+		t.Helper()
+		v := spawn(t, t.TempDir(), append([]string{"DATABASE_URL=" + url, "EVENTSVC_ALLOW_PRIVATE=true"}, env...), "check")
+		if got := v.exit(t); got != code || !strings.Contains(v.out.String(), says) {
+			t.Errorf("exit code %d, said %s%s; want %d and %q", got, v.out, v.log, code, says)
+		}
+	}
+	run(0, "nothing is wrong", key)
+	run(0, "EV-W001")
+	p := start(t, url, []string{"EVENTSVC_RELAY_WORKERS=0", key}, "serve")
+	s, _ := moody(t, 200)
+	p.declare(t, "r", `{"events":["a.b"],"url":"`+s.URL+`"}`)
+	p.fire(t, "k", `{"type":"a.b","data":1}`)
+	run(0, "EV-W005 1 deliveries wait in lane default", key)
+	run(0, "EV-W003 [r] listen to a.b", key, "EVENTSVC_STRICT_TYPES=true")
+	run(0, "EV-W002 receiver r could not be declared so today: /url", key, "EVENTSVC_ALLOW_PRIVATE=false")
+	run(1, "EV-E002 receiver r cannot be used", "EVENTSVC_SECRET_KEY="+strings.Repeat("E", 43)+"=")
+	v := spawn(t, t.TempDir(), []string{"DATABASE_URL=" + pgtest.Empty(t)}, "check")
+	if code := v.exit(t); code != 1 || !strings.Contains(v.out.String(), "EV-E001") {
+		t.Errorf("without a schema: exit code %d, %s%s", code, v.out, v.log)
+	}
+}

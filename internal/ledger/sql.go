@@ -63,6 +63,8 @@ var (
 	sqlStatusWorkers string
 	//go:embed sql/quiet_receivers.sql
 	sqlQuietReceivers string
+	//go:embed sql/owed_to_gone.sql
+	sqlOwedToGone string
 	//go:embed sql/erase.sql
 	sqlErase string
 	//go:embed sql/list_attempts.sql

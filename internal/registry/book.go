@@ -289,6 +289,17 @@ func (b *Book) Match(eventType, tenant string) ([]*event.Target, int64) {
 	return matched, p.revision
 }
 
+// Unusable are the receivers that no attempt can be made for, by key, with why.
+func (b *Book) Unusable() map[string]string {
+	flawed := map[string]string{}
+	for _, e := range b.page.Load().targets {
+		if e.target.Unusable != "" && !e.target.Deleted {
+			flawed[e.target.Receiver.Key] = e.target.Unusable
+		}
+	}
+	return flawed
+}
+
 // Find is the target of that receiver and name with its live secrets, or nil.
 func (b *Book) Find(receiver, name string) *event.Target {
 	for id, e := range b.page.Load().targets {
