@@ -86,7 +86,7 @@ func TestASIGTERMEndsAProcessWhoseDatabaseIsAway(t *testing.T) {
 		process *process
 		within  time.Duration
 	}{
-		{"connections that say nothing", silenced, 14 * time.Second}, // a claim's deadline, and its connections'
+		{"connections that say nothing", silenced, 17 * time.Second}, // T105: 15 s, and the time to connect
 		{"nothing under way", idle, 3 * time.Second},
 		{"an attempt under way", busy, 6 * time.Second},
 	} {

@@ -111,9 +111,11 @@ func TestALaneHasNoMoreInFlightThanItsWorkers(t *testing.T) {
 			return event.Verdict{Ruling: event.Success}
 		}, func(o *relay.Options) { o.Lanes.Workers = map[string]int{"mail": 3} })
 		time.Sleep(10 * time.Second)
+		mu.Lock()
 		if most["mail"] != 3 || most["bulk"] != 32 {
 			t.Errorf("at most %v in flight", most)
 		}
+		mu.Unlock()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if len(m.ended) != 300 {

@@ -17,14 +17,18 @@ const reportEvery = 5 * time.Second
 // report says so until the context ends, and then once more that it serves no lane.
 func (r *Relay) report(ctx context.Context) {
 	for ctx.Err() == nil {
-		r.reportOnce(ctx, r.Lanes.Served)
+		r.reportOnce(ctx, recordTimeout, r.Lanes.Served)
 		sleep(ctx, reportEvery)
 	}
-	r.reportOnce(context.WithoutCancel(ctx), []string{})
+	r.reportOnce(context.WithoutCancel(ctx), lastWord, []string{})
 }
 
-func (r *Relay) reportOnce(ctx context.Context, lanes []string) {
-	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+// lastWord is how long the end of the process waits for its last report: a database that
+// is away is not worth more.
+const lastWord = time.Second
+
+func (r *Relay) reportOnce(ctx context.Context, within time.Duration, lanes []string) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	seen := r.seen.take()
 	if err := r.Ledger.Report(ctx, r.Worker, lanes, ages(seen)); err != nil {

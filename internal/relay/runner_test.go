@@ -157,6 +157,7 @@ func TestASlowOnFailureDelaysNoDelivery(t *testing.T) {
 			}
 		}
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
 		if seen.most.Load() != 32 {
 			t.Errorf("%d told at one time", seen.most.Load())
 		}
@@ -202,11 +203,12 @@ func TestWhatCannotBeDecodedIsDeadWithoutAHook(t *testing.T) {
 // RETRY-13: what this process lacks may come back; the attempt counts, and says why.
 func TestATargetThatCannotBeUsedJustNowFailsOnItsCurve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory(receiver("k"))
+		r := receiver("k")
+		r.Curve = event.Curve{Base: 1000 * time.Hour, Cap: 1000 * time.Hour}
+		m := newMemory(r)
 		m.targets[1].Unusable = "sealed with another key"
 		id := m.owe(1, 1, 5)[0]
 		start(t, m, func(context.Context, *event.Claim) event.Verdict { panic("a request was made") })
-		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
 		if m.rows[id] == nil || m.rows[id].Attempts != 1 || m.trail[0].Attempt.Error != "sealed with another key" || m.trail[0].Attempt.Class != event.ClassDecode {
 			t.Fatalf("got %+v", m.trail)
