@@ -30,16 +30,16 @@ type chainOutput struct {
 		_             struct{}  `additionalProperties:"true"`
 		CorrelationID string    `json:"correlation_id"`
 		Data          []chained `json:"data" doc:"The chain's events, oldest first, each with the event that caused it."`
-		More          bool      `json:"more" doc:"The chain has more events than the thousand newest, which are here."`
+		More          bool      `json:"more" doc:"The chain has more events than the two hundred newest, which are here."`
 	}
 }
 
 // maxChain bounds the events of one answer.
-const maxChain = 1000
+const maxChain = 200
 
 func (s *server) correlations(api huma.API) {
 	op := operation(http.MethodGet, "/v1/correlations/{id}", "get-correlation", "Events", "A chain of events with what became of each",
-		"Every event that carries this correlation_id, oldest first. Where a producer named none, the id of the event that began the chain is its correlation_id.")
+		"Every event that carries this correlation_id, oldest first, each without its data, which GET /v1/events/{id} shows. Where a producer named none, the id of the event that began the chain is its correlation_id.")
 	op.Errors = []int{401, 404, 503}
 	huma.Register(api, op, s.getCorrelation)
 }
@@ -64,6 +64,7 @@ func (s *server) getCorrelation(ctx context.Context, in *struct {
 		if err != nil {
 			return nil, s.explain(ctx, err)
 		}
+		list[i].Data = []byte("null") // a chain is read for its course
 		c := chained{fact: showEvent(&list[i]), Deliveries: []chainedDelivery{}}
 		for j := len(deliveries) - 1; j >= 0; j-- {
 			d := &deliveries[j]

@@ -182,10 +182,15 @@ func readDraft(in *fireInput) (*fire.Draft, error) {
 			CausationID: f.CausationID, Metadata: f.Metadata, Suppress: f.Suppress,
 		},
 	}
+	flaws := draft.Check()
 	if f.OccurredAt != nil {
 		draft.OccurredAt = f.OccurredAt.UTC().Truncate(time.Microsecond)
+		// In UTC the year may be another than in the offset it was given in.
+		if year := draft.OccurredAt.Year(); draft.OccurredAt.IsZero() || year < 1 || year > 9999 {
+			flaws.Add("/occurred_at", "is outside the years 1 to 9999 in UTC")
+		}
 	}
-	return draft, draft.Check().Err()
+	return draft, flaws.Err()
 }
 
 type eventWithDeliveries struct {

@@ -6,9 +6,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-chi/chi/v5"
@@ -90,6 +92,20 @@ func refuseOtherOrigins(next http.Handler) http.Handler {
 		problem("forbidden", "a page of another origin may not call this API").write(w, r)
 	}))
 	return protection.Handler(next)
+}
+
+// refuseOddText refuses paths and queries that hold what no text in the tables can: NUL,
+// or bytes that are no UTF-8.
+func refuseOddText(next http.Handler) http.Handler {
+	odd := func(s string) bool { return !utf8.ValidString(s) || strings.ContainsRune(s, 0) }
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query, err := url.QueryUnescape(r.URL.RawQuery)
+		if odd(r.URL.Path) || err == nil && odd(query) {
+			problem("invalid-parameter", "the address must be valid UTF-8 without NUL").write(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // authenticate lets nobody in before the body is read.

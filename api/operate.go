@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -62,6 +63,12 @@ func (b *bulkDeliveries) selection() (ledger.Selection, error) {
 	default:
 		flaws.Add("/status", "may be pending, failed, dead or orphaned")
 	}
+	for pointer, text := range map[string]string{"/receiver": b.Receiver, "/lane": b.Lane, "/type": b.Type, "/tenant": b.Tenant} {
+		plain(&flaws, pointer, text)
+	}
+	if b.Target != nil {
+		plain(&flaws, "/target", *b.Target)
+	}
 	s.IDs = readIDs(&flaws, event.DeliveryPrefix, b.IDs)
 	checkLimit(&flaws, b.Limit)
 	if b.IDs != nil && (b.Status != "" || b.Receiver != "" || b.Target != nil || b.Lane != "" || b.Event != "" || b.Type != "" || b.Tenant != "" || b.From != nil || b.To != nil) {
@@ -89,6 +96,13 @@ func readIDs(flaws *event.Flaws, p event.Prefix, texts *[]string) []event.ID {
 		ids = append(ids, id)
 	}
 	return ids
+}
+
+// plain refuses what no text in the tables can hold.
+func plain(flaws *event.Flaws, pointer, text string) {
+	if strings.ContainsRune(text, 0) {
+		flaws.Add(pointer, "must not hold NUL")
+	}
 }
 
 func checkLimit(flaws *event.Flaws, limit *int) {
@@ -387,6 +401,9 @@ func (b *bulkEvents) all() (fire.ReplayAll, error) {
 	}
 	if b.To != nil {
 		a.Filter.To = *b.To
+	}
+	for pointer, text := range map[string]string{"/type": b.Type, "/tenant": b.Tenant, "/subject": b.Subject, "/correlation_id": b.CorrelationID} {
+		plain(&flaws, pointer, text)
 	}
 	checkLimit(&flaws, b.Limit)
 	if b.IDs != nil && (b.Type != "" || b.Tenant != "" || b.Subject != "" || b.CorrelationID != "" || b.From != nil || b.To != nil) {

@@ -122,7 +122,7 @@ func (a *server) explain(ctx context.Context, err error) error {
 		return unavailable()
 	case errors.Is(err, registry.ErrSecretSet):
 		return problem("conflict", "the receiver has another signing secret already; leave secret out to keep it")
-	case errors.Is(err, fire.ErrBusy), pg.Unavailable(err), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, fire.ErrBusy), pg.Unavailable(err), pg.Retryable(err), pg.LockTimeout(err), errors.Is(err, context.DeadlineExceeded):
 		a.log.WarnContext(ctx, "a request was refused for want of the database", "err", err)
 		return unavailable()
 	case errors.Is(err, context.Canceled):

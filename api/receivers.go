@@ -111,8 +111,11 @@ func etag(version int) string { return strconv.Quote(strconv.Itoa(version)) }
 // ifMatch is the version that must be in force, or 0 for any.
 func ifMatch(header string) (int, error) {
 	header = strings.TrimSpace(header)
-	if header == "" || header == "*" {
+	if header == "" {
 		return 0, nil
+	}
+	if header == "*" {
+		return registry.AnyVersion, nil
 	}
 	text, err := strconv.Unquote(header)
 	version, errNumber := strconv.Atoi(text)
@@ -256,27 +259,36 @@ func (s *server) deleteReceiver(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	err = s.Registry.Remove(ctx, in.Key, version, func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error {
-		return endOwed(ctx, tx, targets, in.Owed)
+	gone, err := s.Registry.Remove(ctx, in.Key, version, func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error {
+		return owesNothing(ctx, tx, targets, in.Owed)
 	})
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return nil, nil
+	return nil, s.explainIf(ctx, s.endOwed(ctx, gone, in.Owed))
 }
 
-// endOwed does what the caller said shall become of what a receiver is owed, and
-// refuses where nothing was said. Deliveries under way are orphaned by their relay
-// unless they succeed.
-func endOwed(ctx context.Context, tx pgx.Tx, targets []event.TargetID, owed string) error {
-	if owed == "" {
-		n, err := ledger.CountOwed(ctx, tx, targets)
-		if err != nil || n == 0 {
-			return err
-		}
-		return problem("conflict", fmt.Sprintf("%d deliveries are still owed to this receiver; add ?owed=orphan or ?owed=cancel to say what becomes of them", n))
+// owesNothing refuses to delete what is still owed something, unless the caller has said
+// what shall become of it.
+func owesNothing(ctx context.Context, tx pgx.Tx, targets []event.TargetID, owed string) error {
+	if owed != "" {
+		return nil
 	}
-	as := map[string]event.Status{"orphan": event.Orphaned, "cancel": event.Cancelled}[owed]
-	_, _, err := ledger.Abandon(ctx, tx, targets, as)
+	n, err := ledger.CountOwed(ctx, tx, targets)
+	if err != nil || n == 0 {
+		return err
+	}
+	return problem("conflict", fmt.Sprintf("%d deliveries are still owed; add ?owed=orphan or ?owed=cancel to say what becomes of them", n))
+}
+
+// endOwed does what the caller said, once the targets are gone. Deliveries under way are
+// orphaned by their relay unless they succeed, and so is what is left should this be cut
+// short.
+func (s *server) endOwed(ctx context.Context, gone []event.TargetID, owed string) error {
+	as, said := map[string]event.Status{"orphan": event.Orphaned, "cancel": event.Cancelled}[owed]
+	if !said {
+		return nil
+	}
+	_, err := s.Ledger.Abandon(ctx, gone, as)
 	return err
 }

@@ -6,13 +6,14 @@ import (
 	"net/http"
 	"time"
 
+	"io"
+
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel/trace"
-	"io"
 
 	"github.com/eventsvc/eventsvc/internal/access"
 	"github.com/eventsvc/eventsvc/internal/event"
@@ -72,7 +73,7 @@ const (
 func New(rooms Rooms) http.Handler {
 	s := &server{Rooms: rooms, log: rooms.Log, tracer: rooms.Tracer.Tracer("github.com/eventsvc/eventsvc/api")}
 	router := chi.NewRouter()
-	router.Use(withRequestID, s.recoverPanics, routeOnSpan, refuseOtherOrigins)
+	router.Use(withRequestID, s.recoverPanics, routeOnSpan, refuseOtherOrigins, refuseOddText)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		notFound("there is no "+r.URL.Path+" here; /docs shows what there is").write(w, r)
 	})

@@ -234,3 +234,35 @@ func TestPagesWorkWithoutANetwork(t *testing.T) {
 		}
 	}
 }
+
+// What no text in the tables can hold, and what no answer can show, is refused.
+func TestOddTextAndTimesAreRefusedNotFailedOn(t *testing.T) {
+	t.Parallel()
+	p := start(t, pgtest.URL(t), nil, "serve")
+	for _, path := range []string{"/v1/events?subject=%00", "/v1/events?type=%FF", "/v1/receivers/%00", "/v1/correlations/%FF", "/v1/event-types/%00", "/v1/deliveries?receiver=%00"} {
+		if a := p.call(t, "GET", path, ""); a.status != 422 && a.status != 404 {
+			t.Errorf("%s: %d %s", path, a.status, a.text)
+		}
+	}
+	if a := p.call(t, "POST", "/v1/deliveries/requeue", `{"receiver":"\u0000"}`); a.status != 422 || a.at("errors.0.pointer") != "/receiver" {
+		t.Errorf("NUL in a filter: %d %s", a.status, a.text)
+	}
+	for _, at := range []string{"9999-12-31T23:59:59-23:59", "0000-01-01T00:00:00+23:59", "0001-01-01T00:00:00Z"} {
+		if a := p.call(t, "POST", "/v1/events", `{"type":"a.b","data":1,"occurred_at":"`+at+`"}`, "Idempotency-Key", at); a.status != 422 || a.at("errors.0.pointer") != "/occurred_at" {
+			t.Errorf("%s: %d %s", at, a.status, a.text)
+		}
+	}
+	p.fire(t, "k", `{"type":"a.b","data":1,"occurred_at":"9999-12-31T23:59:59Z"}`)
+	if a := p.call(t, "GET", "/v1/events", ""); a.status != 200 || a.list("data") != 1 {
+		t.Errorf("the list: %d %s", a.status, a.text)
+	}
+	if a := p.call(t, "PUT", "/v1/receivers/none", `{"events":["*"],"url":"http://127.0.0.1:1/"}`, "If-Match", "*"); a.status != 412 {
+		t.Errorf("If-Match: * where there is nothing: %d %s", a.status, a.text)
+	}
+	if a := p.call(t, "PUT", "/v1/event-types/a.b", `{"schema":{"minimum":0}}`); a.status != 201 {
+		t.Fatal(a.text)
+	}
+	if a := p.call(t, "POST", "/v1/events", `{"type":"a.b","data":1e1000001}`, "Idempotency-Key", "huge"); a.status != 422 || a.at("errors.0.pointer") != "/data" {
+		t.Errorf("a huge number: %d %s", a.status, a.text)
+	}
+}

@@ -66,7 +66,8 @@ func (p *Process) Run(ctx context.Context) error {
 	}
 	defer p.flush(tel)
 
-	// Three pools, so that a busy relay cannot starve fires, nor lists either.
+	// Pools of their own, so that neither a busy relay nor lists and declarations that wait
+	// can starve fires.
 	pools, err := p.openPools(ctx, tel)
 	if err != nil {
 		return err
@@ -132,12 +133,16 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 	if err := h.book.Read(ctx); err != nil {
 		return nil, err
 	}
+	// A process that was away for weeks finds no partition for what is fired today.
+	if _, err := pg.MakePartitions(ctx, pools.health); err != nil {
+		return nil, err
+	}
 	h.ledger = ledger.New(pools.api)
 	h.watch = ledger.NewWatch(ledger.New(pools.health))
 	if err := tel.figures.Register(figures{h.watch}); err != nil {
 		return nil, fmt.Errorf("register the figures: %w", err)
 	}
-	h.desk = fire.NewDesk(fire.Options{Pool: pools.api, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake})
+	h.desk = fire.NewDesk(fire.Options{Pool: pools.fire, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake})
 	if err := p.checkLanes(ctx, h.registry); err != nil {
 		return nil, err
 	}
@@ -282,7 +287,7 @@ func (h *house) serve(ctx context.Context, relayed <-chan struct{}) error {
 	server := &http.Server{
 		Handler: otelhttp.NewHandler(handler, "http", otelhttp.WithTracerProvider(h.tel.Traces), otelhttp.WithMeterProvider(h.tel.Meters),
 			otelhttp.WithPropagators(propagator()), otelhttp.WithFilter(worthTracing)),
-		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, WriteTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		ErrorLog: slog.NewLogLogger(h.Log.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)
@@ -322,19 +327,20 @@ func (h *house) gate() *access.Gate {
 }
 
 // pools are a process's ways to its database.
-type pools struct{ api, relay, health *pgxpool.Pool }
+type pools struct{ api, fire, relay, health *pgxpool.Pool }
 
 func (p *Process) openPools(ctx context.Context, tel *telemetry) (*pools, error) {
 	open := func(name string, most int32) (*pgxpool.Pool, error) {
 		return pg.Open(ctx, p.Config.DatabaseURL, pg.PoolOptions{Name: name, MaxConns: most, Traces: tracesOf(tel)})
 	}
-	apiPool, err1 := open("api", 16)
-	relayPool, err2 := open("relay", 4)
-	healthPool, err3 := open("health", 2)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	apiPool, err1 := open("api", 12)
+	firePool, err2 := open("fire", 8)
+	relayPool, err3 := open("relay", 4)
+	healthPool, err4 := open("health", 5)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
-	return &pools{apiPool, relayPool, healthPool}, nil
+	return &pools{apiPool, firePool, relayPool, healthPool}, nil
 }
 
 // closePatience is how long the end of the process waits for its connections to be closed
@@ -343,7 +349,7 @@ const closePatience = 3 * time.Second
 
 func (p *pools) close() {
 	var all sync.WaitGroup
-	for _, pool := range []*pgxpool.Pool{p.api, p.relay, p.health} {
+	for _, pool := range []*pgxpool.Pool{p.api, p.fire, p.relay, p.health} {
 		all.Go(pool.Close)
 	}
 	closed := make(chan struct{})

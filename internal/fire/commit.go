@@ -18,14 +18,26 @@ import (
 // failed, so that a fire that was answered 503 does not commit afterwards.
 const statementTimeout = 1500 * time.Millisecond
 
+// widthTime is how much longer a write may take for being wide.
+func widthTime(plans []plan) time.Duration {
+	debts := 0
+	for _, p := range plans {
+		debts += len(p.debts)
+	}
+	return time.Duration(debts) * 100 * time.Microsecond
+}
+
 // commit writes the plans in one round trip and one transaction: keys, then events and
 // debts for the keys that were won. It answers the plans, those that lost their key
 // included, unless the registry has moved on: then it writes nothing and answers the
 // registry's revision.
 func (d *Desk) commit(ctx context.Context, plans []plan, revision int64, lockWait time.Duration) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout+widthTime(plans))
+	defer cancel()
 	var b pgx.Batch
 	ledger.Pin(&b, lockWait)
-	b.Queue(`SELECT set_config('statement_timeout', @ms, true)`, pgx.NamedArgs{"ms": fmt.Sprint(statementTimeout.Milliseconds())})
+	b.Queue(`SELECT set_config('statement_timeout', @ms, true)`, pgx.NamedArgs{"ms": fmt.Sprint((statementTimeout + widthTime(plans)).Milliseconds())})
+	b.Queue(pg.FenceSharedSQL)
 	c := turn(plans)
 	b.Queue(sqlSpend, c.keyArgs(revision))
 	b.Queue(sqlWriteEvents, c.eventArgs())
@@ -34,7 +46,7 @@ func (d *Desk) commit(ctx context.Context, plans []plan, revision int64, lockWai
 	won := make(map[event.ID]bool, len(plans))
 	results := d.pool.SendBatch(ctx, &b)
 	defer results.Close()
-	for range 2 {
+	for range 3 {
 		if _, err := results.Exec(); err != nil {
 			return 0, fmt.Errorf("pin plans: %w", err)
 		}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -28,10 +30,25 @@ func (d *Desk) flush(ctx context.Context, group []*slip) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
+	defer d.survive(ctx, group)
 	firsts, echoes := collapse(group)
 	d.settle(ctx, firsts, groupLockWait)
 	for _, e := range echoes {
 		e.slip.echo(e.of)
+	}
+}
+
+// survive answers a group under which something panicked: one fire must not end the
+// process with all that others have under way. Whether anything was written is not
+// known; the same keys find out.
+func (d *Desk) survive(ctx context.Context, group []*slip) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	d.log.ErrorContext(ctx, "writing a group of fires panicked", "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	for _, s := range unanswered(group) {
+		s.answer(Receipt{}, fmt.Errorf("writing the event panicked: %v", cause))
 	}
 }
 
@@ -75,14 +92,12 @@ func (s *slip) echo(of *slip) {
 // settle writes slips of different keys and answers them all. Where the group fails
 // as a whole, it finds out whose fault it was.
 func (d *Desk) settle(ctx context.Context, slips []*slip, lockWait time.Duration) {
-	writeCtx, cancel := context.WithTimeout(ctx, writeTimeout)
-	err := d.write(writeCtx, slips, lockWait)
+	err := d.write(ctx, slips, lockWait)
 	if pg.Retryable(err) || pg.Unavailable(err) && !errors.Is(err, context.DeadlineExceeded) {
 		// The ids are the same, so a first try that was committed after all is recognised
 		// as one's own.
-		err = d.write(writeCtx, slips, lockWait)
+		err = d.write(ctx, slips, lockWait)
 	}
-	cancel()
 	slips = unanswered(slips)
 	switch {
 	case len(slips) == 0:
@@ -114,6 +129,7 @@ func (d *Desk) apart(ctx context.Context, slips []*slip) {
 		slots <- struct{}{}
 		go func() {
 			defer func() { <-slots }()
+			defer d.survive(ctx, []*slip{s})
 			d.settle(ctx, []*slip{s}, singleLockWait)
 		}()
 	}
@@ -154,6 +170,7 @@ func (d *Desk) write(ctx context.Context, slips []*slip, lockWait time.Duration)
 		if err := d.refuse(ctx, refused); err != nil {
 			return err
 		}
+		plans = wideLast(plans)
 		for len(plans) > 0 {
 			n := portion(plans)
 			current, err := d.commit(ctx, plans[:n], revision, lockWait)
@@ -161,7 +178,7 @@ func (d *Desk) write(ctx context.Context, slips []*slip, lockWait time.Duration)
 				return err
 			}
 			if current != revision {
-				if err := d.book.Reach(ctx, current); err != nil {
+				if err := d.reach(ctx, current); err != nil {
 					return err
 				}
 				break
@@ -171,6 +188,24 @@ func (d *Desk) write(ctx context.Context, slips []*slip, lockWait time.Duration)
 		slips = unanswered(slips)
 	}
 	return nil
+}
+
+// reach has the book read what is newer, for as long as a write may take.
+func (d *Desk) reach(ctx context.Context, revision int64) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return d.book.Reach(ctx, revision)
+}
+
+// wide is how many deliveries make an event one that is written alone, after the others:
+// they must not wait for it, or fail with it.
+const wide = 1000
+
+func wideLast(plans []plan) []plan {
+	slices.SortStableFunc(plans, func(x, y plan) int {
+		return cmp.Compare(min(len(x.debts), wide)/wide, min(len(y.debts), wide)/wide)
+	})
+	return plans
 }
 
 // plan matches every slip against one state of the registry, and says which are refused
@@ -260,6 +295,9 @@ func (s *slip) answerOnce(err error) {
 func portion(plans []plan) int {
 	debts := 0
 	for i, p := range plans {
+		if len(p.debts) >= wide && i > 0 {
+			return i
+		}
 		debts += len(p.debts)
 		if debts > maxGroupDebts && i > 0 {
 			return i

@@ -444,11 +444,11 @@ func (m *model) remove(t *rapid.T) {
 		delete(m.gone, key)
 		return
 	}
-	err := m.o.registry.Remove(context.Background(), key, 0, func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error {
-		_, _, err := ledger.Abandon(ctx, tx, targets, event.Orphaned)
-		return err
-	})
+	gone, err := m.o.registry.Remove(context.Background(), key, 0, none)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.o.ledger.Abandon(context.Background(), gone, event.Orphaned); err != nil {
 		t.Fatal(err)
 	}
 	m.gone[key] = true

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/ledger"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // To narrows a replay to some of the receivers, and some of their targets. Nil is all.
@@ -60,6 +61,9 @@ func (d *Desk) Replay(ctx context.Context, id event.ID, to To, dry bool) (Replay
 }
 
 func (d *Desk) replayIn(ctx context.Context, tx pgx.Tx, id event.ID, to To) (r Replayed, woken []event.TargetID, err error) {
+	if _, err := tx.Exec(ctx, pg.FenceSharedSQL); err != nil {
+		return r, nil, fmt.Errorf("wait for a removal under way: %w", err)
+	}
 	var kind, tenant string
 	var suppressed bool
 	var age time.Duration
@@ -175,6 +179,7 @@ func (d *Desk) ReplayAll(ctx context.Context, a ReplayAll) (ReplayedAll, error) 
 	}
 	if a.IDs != nil {
 		ids := slices.Clone(a.IDs)
+		ids = slices.DeleteFunc(ids, func(id event.ID) bool { return !a.Below.IsZero() && id.Compare(a.Below) >= 0 })
 		slices.SortFunc(ids, func(x, y event.ID) int { return y.Compare(x) })
 		_, err := d.replaySome(ctx, &a, &all, slices.Compact(ids))
 		return all, err

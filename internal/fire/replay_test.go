@@ -1,7 +1,9 @@
 package fire_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/eventsvc/eventsvc/internal/fire"
 	"github.com/eventsvc/eventsvc/internal/ledger"
 	"github.com/eventsvc/eventsvc/internal/registry"
+	"github.com/jackc/pgx/v5"
 )
 
 // end claims everything that is due and settles it as told.
@@ -143,7 +146,7 @@ func TestAReplayLeavesReceiversThatAreGoneAndSuppressedEventsAlone(t *testing.T)
 	o.declare(t, "gone", registry.Declaration{})
 	r := mustFire(t, o.Desk, draft("k", "1"))
 	o.end(t, dead)
-	if err := o.registry.Remove(t.Context(), "gone", 0, none); err != nil {
+	if _, err := o.registry.Remove(t.Context(), "gone", 0, none); err != nil {
 		t.Fatal(err)
 	}
 	if got := o.replay(t, r.Event.ID, fire.To{}); got.Reopened+got.Added != 0 {
@@ -245,5 +248,66 @@ func TestManyAreReplayedEachForItself(t *testing.T) {
 	late.Below, late.Until = got.Next, time.Time{}
 	if got := run(late); got.Events != 5 || got.Reopened != 5 || !got.Next.IsZero() {
 		t.Errorf("went on: %+v", got)
+	}
+}
+
+// A removal and a fire under way take turns: either the fire is seen as owed, or it is
+// matched anew without the receiver.
+func TestARemovalSeesTheFiresUnderWay(t *testing.T) {
+	o := open(t)
+	o.declare(t, "a", registry.Declaration{})
+	mustFire(t, o.Desk, draft("warm", "{}"))
+	if _, err := o.pool.Exec(t.Context(), `DELETE FROM eventsvc.owed`); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		fired := make(chan fire.Receipt, 20)
+		var all sync.WaitGroup
+		for j := range 20 {
+			all.Go(func() {
+				r, err := o.Fire(t.Context(), draft(fmt.Sprintf("%d-%d", i, j), "{}"))
+				if err != nil {
+					t.Error(err)
+				}
+				fired <- r
+			})
+		}
+		_, err := o.registry.Remove(t.Context(), "a", 0, func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error {
+			n, err := ledger.CountOwed(ctx, tx, targets)
+			if err == nil && n > 0 {
+				err = errors.New("owed")
+			}
+			return err
+		})
+		all.Wait()
+		close(fired)
+		owed := 0
+		for r := range fired {
+			owed += len(r.Owed)
+		}
+		if err == nil && owed > 0 {
+			t.Fatalf("nothing was owed, said the removal, and %d deliveries are", owed)
+		}
+		o.declare(t, "a", registry.Declaration{})
+		if _, err := o.pool.Exec(t.Context(), `DELETE FROM eventsvc.owed`); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The same ids again, below the cursor, replay none of those that were replayed.
+func TestAReplayByIDsGoesOnBelowItsCursor(t *testing.T) {
+	o := open(t)
+	o.declare(t, "a", registry.Declaration{})
+	var ids []event.ID
+	for _, key := range []string{"1", "2", "3"} {
+		ids = append(ids, mustFire(t, o.Desk, draft(key, key)).Event.ID)
+	}
+	o.end(t, succeeded)
+	a := fire.ReplayAll{IDs: ids}
+	a.Below = ids[1]
+	got, err := o.ReplayAll(t.Context(), a)
+	if err != nil || got.Events != 1 || got.Reopened != 1 {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }

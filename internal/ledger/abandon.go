@@ -9,15 +9,26 @@ import (
 	"github.com/eventsvc/eventsvc/internal/event"
 )
 
-// Abandon ends what targets are owed as Orphaned or Cancelled, in the caller's
-// transaction. It answers how many rows a live claim still holds: they are left to
-// their attempt.
-func Abandon(ctx context.Context, tx pgx.Tx, targets []event.TargetID, as event.Status) (ended, held int, err error) {
-	args := pgx.NamedArgs{"targets": numbers(targets), "status": string(as)}
-	if err := tx.QueryRow(ctx, sqlAbandon, args).Scan(&ended, &held); err != nil {
-		return 0, 0, fmt.Errorf("abandon what is owed: %w", err)
+// abandonChunk is how many deliveries one transaction of an Abandon ends.
+const abandonChunk = 5000
+
+// Abandon ends what targets are owed as Orphaned or Cancelled, a chunk at a time, and
+// answers how many it ended. What a live claim holds is left to its attempt, and what
+// another transaction holds to whoever claims next: the targets are to be deleted
+// before, so that it is orphaned then.
+func (l *Ledger) Abandon(ctx context.Context, targets []event.TargetID, as event.Status) (ended int, err error) {
+	for {
+		var n int
+		err := l.inTurn(ctx, func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, sqlAbandon, pgx.NamedArgs{"targets": numbers(targets), "status": string(as), "n": abandonChunk}).Scan(&n)
+		})
+		if err != nil {
+			return ended, fmt.Errorf("abandon what is owed: %w", err)
+		}
+		if ended += n; n < abandonChunk {
+			return ended, nil
+		}
 	}
-	return ended, held, nil
 }
 
 // CountOwed is how much targets are still owed, seen by the caller's transaction.

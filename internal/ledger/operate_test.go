@@ -303,3 +303,56 @@ func TestAReportMovesTheLastSuccessForwardOnly(t *testing.T) {
 		t.Error("did not move forward")
 	}
 }
+
+// A removal neither waits for rows that others hold nor keeps what a live claim has.
+func TestAbandoningWaitsForNobody(t *testing.T) {
+	b := open(t)
+	target := b.target(t, "k")
+	b.owe(t, target, 3)
+	held := b.claim(t, b.worker, target, 1)[0]
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if _, err := tx.Exec(t.Context(), `SELECT 1 FROM eventsvc.owed WHERE claimed_by <> 0 OR id = (SELECT max(id::text)::uuid FROM eventsvc.owed) FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	if ended, err := b.Abandon(t.Context(), []event.TargetID{target}, event.Cancelled); err != nil || ended != 1 {
+		t.Errorf("ended %d, %v; one is claimed, one is locked", ended, err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if ended, err := b.Abandon(t.Context(), []event.TargetID{target}, event.Cancelled); err != nil || ended != 1 {
+		t.Errorf("ended %d, %v", ended, err)
+	}
+	if b.find(t, held.Delivery).Status != event.Claimed {
+		t.Error("a live claim was ended")
+	}
+}
+
+// P3: what is left of a receiver that was paused, in a lane that is paused, and deleted, is
+// claimed, so that it can be orphaned.
+func TestWhatIsLeftOfAPausedReceiverThatIsGoneIsClaimed(t *testing.T) {
+	b := open(t)
+	target := b.target(t, "k")
+	b.owe(t, target, 1)
+	b.exec(t, `UPDATE eventsvc.lanes SET paused_at = now()`)
+	if got := b.claim(t, b.worker, target, 1); len(got) != 0 {
+		t.Fatal("claimed while its lane is paused")
+	}
+	b.exec(t, `UPDATE eventsvc.receivers SET deleted_at = now()`)
+	if got := b.claim(t, b.worker, target, 1); len(got) != 1 {
+		t.Error("owed for ever")
+	}
+}
+
+func TestOneIDTwiceIsOne(t *testing.T) {
+	b := open(t)
+	target := b.target(t, "k")
+	d := b.kill(t, target, 1)[0]
+	if tally := b.requeue(t, ledger.Selection{IDs: []event.ID{d.ID, d.ID}}); tally.Done != 1 || len(tally.Skipped) != 0 {
+		t.Errorf("got %+v", tally)
+	}
+}

@@ -31,8 +31,29 @@ func (l *Ledger) Record(ctx context.Context, worker event.WorkerID, entries []En
 		// is left out rather than made again with every redelivery.
 		recorded, err = l.record(ctx, worker, bare(entries))
 	}
+	if pg.BadData(err) && len(entries) > 1 {
+		return l.recordApart(ctx, worker, entries)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("record %d verdicts: %w", len(entries), err)
+	}
+	return recorded, nil
+}
+
+// recordApart records halves, so that one row that cannot be recorded costs no other its
+// verdict.
+func (l *Ledger) recordApart(ctx context.Context, worker event.WorkerID, entries []Entry) ([]bool, error) {
+	recorded := make([]bool, 0, len(entries))
+	half := len(entries) / 2
+	for _, part := range [][]Entry{entries[:half], entries[half:]} {
+		some, err := l.Record(ctx, worker, part)
+		switch {
+		case pg.BadData(err) && len(part) == 1:
+			some = []bool{false}
+		case err != nil:
+			return nil, err
+		}
+		recorded = append(recorded, some...)
 	}
 	return recorded, nil
 }

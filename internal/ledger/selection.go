@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -100,7 +101,9 @@ func (s *Selection) left(done int) int {
 func (s *Selection) late() bool { return !s.Until.IsZero() && time.Now().After(s.Until) }
 
 func (l *Ledger) runIDs(ctx context.Context, op operation, s *Selection, t *Tally, woken map[event.TargetID]bool) error {
-	for rest := s.IDs; len(rest) > 0; {
+	once := slices.Clone(s.IDs)
+	slices.SortFunc(once, event.ID.Compare)
+	for rest := slices.Compact(once); len(rest) > 0; {
 		n := min(len(rest), chunk)
 		found, err := l.places(ctx, rest[:n])
 		if err != nil {

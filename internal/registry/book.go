@@ -24,6 +24,7 @@ type Book struct {
 	registry *Registry
 	log      *slog.Logger
 	page     atomic.Pointer[page]
+	doubted  atomic.Int64 // when an older revision last made the book ask, in UnixNano
 	reading  sync.Mutex
 }
 
@@ -60,16 +61,28 @@ func (b *Book) Revision() int64 { return b.page.Load().revision }
 
 // Reach reads what is newer in the registry, unless the book is at the wanted
 // revision or past it already.
+//
+// A revision below the book's is most often an answer that took its time. It may also be
+// that of a database that was restored, or failed over and lost its last writes: so now
+// and then the book asks.
 func (b *Book) Reach(ctx context.Context, revision int64) error {
-	if b.Revision() >= revision {
+	if at := b.Revision(); at == revision || at > revision && !b.doubtful() {
 		return nil
 	}
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	if b.Revision() >= revision {
+	if b.Revision() == revision {
 		return nil
 	}
 	return b.read(ctx)
+}
+
+// doubtEvery is how often an older revision makes the book ask for its own.
+const doubtEvery = 100 * time.Millisecond
+
+func (b *Book) doubtful() bool {
+	now, last := time.Now().UnixNano(), b.doubted.Load()
+	return now-last >= int64(doubtEvery) && b.doubted.CompareAndSwap(last, now)
 }
 
 // Read reads what is newer in the registry.
@@ -104,6 +117,16 @@ func (b *Book) read(ctx context.Context) error {
 	newer, err := pgx.CollectRows(rows, pgx.RowToStructByName[row])
 	if err != nil {
 		return fmt.Errorf("read the registry: %w", err)
+	}
+	switch at := newer[0].Revision; {
+	case at == old.revision:
+		return nil // and what was matched stays known
+	case at < old.revision:
+		// The database is an older one than this process has seen: nothing of the book is
+		// to be trusted.
+		b.log.WarnContext(ctx, "the registry went back, as after a restore; reading it anew", "from", old.revision, "to", at)
+		b.page.Store(&page{targets: map[event.TargetID]*entry{}, kinds: map[string]*Kind{}})
+		return b.read(ctx)
 	}
 	next := &page{revision: newer[0].Revision, targets: maps.Clone(old.targets)}
 	if next.kinds, err = b.readKinds(ctx, old); err != nil {

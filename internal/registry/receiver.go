@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Receiver is a declared receiver as it stands.
@@ -63,7 +65,7 @@ func (r *Registry) Declare(ctx context.Context, key string, d Declaration, ifVer
 		switch {
 		case err != nil && !errors.Is(err, ErrNotFound):
 			return err
-		case ifVersion != 0 && (!found || old.Version != ifVersion):
+		case notAt(ifVersion, found, old.Version):
 			return ErrChanged
 		}
 		stored, err := storedForm(d)
@@ -83,6 +85,14 @@ func (r *Registry) Declare(ctx context.Context, key string, d Declaration, ifVer
 		err = nil
 	}
 	return put, err
+}
+
+// AnyVersion is for whoever asks that there be something, at whatever version.
+const AnyVersion = -1
+
+// notAt reports whether what is there is not what the caller asks for: 0 asks for nothing.
+func notAt(ifVersion int, found bool, version int) bool {
+	return ifVersion != 0 && (!found || ifVersion != AnyVersion && version != ifVersion)
 }
 
 // errUnchanged rolls a write back that had nothing to write, so that no revision is
@@ -192,11 +202,12 @@ func (r *Registry) List(ctx context.Context, after string, limit int) ([]Receive
 	return list, nil
 }
 
-// Remove deletes a receiver. settle is called in the same transaction with the
-// targets that are gone, and says what becomes of what they are still owed: an error
-// of it leaves everything as it was.
-func (r *Registry) Remove(ctx context.Context, key string, ifVersion int, settle func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error) error {
-	return r.write(ctx, func(tx pgx.Tx, revision int64) error {
+// Remove deletes a receiver. agree is called in the same transaction with the targets
+// that are gone, and may refuse, which leaves everything as it was. No fire is under way
+// that would still owe them something. The targets come back, for what they are owed to
+// be ended.
+func (r *Registry) Remove(ctx context.Context, key string, ifVersion int, agree func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error) (gone []event.TargetID, err error) {
+	return gone, r.writeFenced(ctx, func(tx pgx.Tx, revision int64) error {
 		rows, err := tx.Query(ctx, sqlRemoveReceiver, pgx.NamedArgs{"key": key, "version": ifVersion, "revision": revision})
 		if err != nil {
 			return fmt.Errorf("remove receiver %s: %w", key, err)
@@ -211,11 +222,11 @@ func (r *Registry) Remove(ctx context.Context, key string, ifVersion int, settle
 			}
 			return ErrChanged
 		}
-		targets := make([]event.TargetID, len(ids))
+		gone = make([]event.TargetID, len(ids))
 		for i, id := range ids {
-			targets[i] = event.TargetID(id)
+			gone[i] = event.TargetID(id)
 		}
-		return settle(ctx, tx, targets)
+		return agree(ctx, tx, gone)
 	})
 }
 
@@ -243,8 +254,13 @@ func (r *Registry) Pause(ctx context.Context, key string, paused bool) (Receiver
 func (r *Registry) Rename(ctx context.Context, key, to string) (Receiver, error) {
 	var now Receiver
 	err := r.write(ctx, func(tx pgx.Tx, revision int64) error {
-		if _, err := find(ctx, tx, key); err != nil {
+		same, err := find(ctx, tx, key)
+		if err != nil {
 			return err
+		}
+		if key == to {
+			now = same
+			return nil
 		}
 		tag, err := tx.Exec(ctx, sqlRenameReceiver, pgx.NamedArgs{"key": key, "to": to, "revision": revision})
 		if err != nil {
@@ -273,8 +289,44 @@ func (r *Registry) Erase(ctx context.Context, alongside func(tx pgx.Tx) error) e
 // write runs one change of the registry in a transaction that holds its next
 // revision.
 func (r *Registry) write(ctx context.Context, change func(tx pgx.Tx, revision int64) error) error {
+	return r.inTurn(ctx, "", change)
+}
+
+// writeFenced is write once no fire is under way, and none begins meanwhile: fires hold
+// the fence shared. What is decided by looking at what is owed needs it.
+func (r *Registry) writeFenced(ctx context.Context, change func(tx pgx.Tx, revision int64) error) error {
+	return r.inTurn(ctx, pg.FenceSQL, change)
+}
+
+// turnWait is how long a change waits for others': they hold the registry's row, and a
+// pool must not fill up with those who wait for it.
+const turnWait = 3 * time.Second
+
+func (r *Registry) inTurn(ctx context.Context, before string, change func(tx pgx.Tx, revision int64) error) error {
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		err := r.turn(ctx, before, change)
+		if !pg.Retryable(err) || pause > time.Second {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func (r *Registry) turn(ctx context.Context, before string, change func(tx pgx.Tx, revision int64) error) error {
 	return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 		var revision int64
+		if _, err := tx.Exec(ctx, `SELECT set_config('lock_timeout', $1, true)`, strconv.FormatInt(turnWait.Milliseconds(), 10)); err != nil {
+			return fmt.Errorf("bound the wait for others: %w", err)
+		}
+		if before != "" {
+			if _, err := tx.Exec(ctx, before); err != nil {
+				return fmt.Errorf("wait for fires under way: %w", err)
+			}
+		}
 		if err := tx.QueryRow(ctx, sqlNextRevision).Scan(&revision); err != nil {
 			return fmt.Errorf("draw the next revision of the registry: %w", err)
 		}

@@ -106,7 +106,7 @@ func TestIfMatchStopsAnUnnoticedOverwrite(t *testing.T) {
 	if put, err := r.Declare(t.Context(), "k", d, 1); err != nil || put.Receiver.Version != 2 {
 		t.Errorf("its version: %+v, %v", put, err)
 	}
-	if err := r.Remove(t.Context(), "k", 1, nil); !errors.Is(err, registry.ErrChanged) {
+	if _, err := r.Remove(t.Context(), "k", 1, nil); !errors.Is(err, registry.ErrChanged) {
 		t.Errorf("remove another version: %v", err)
 	}
 }
@@ -211,7 +211,7 @@ func TestAnotherProcesssBookReachesEveryChange(t *testing.T) {
 		}
 	}
 	id := b.Find("k", "").ID
-	if err := r.Remove(t.Context(), "k", 0, func(context.Context, pgx.Tx, []event.TargetID) error { return nil }); err != nil {
+	if _, err := r.Remove(t.Context(), "k", 0, func(context.Context, pgx.Tx, []event.TargetID) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	reach()
@@ -231,13 +231,13 @@ func TestARemovalThatCannotBeSettledLeavesEverything(t *testing.T) {
 	r := over(t, pgtest.New(t))
 	declare(t, r, "k")
 	refused := errors.New("still owed")
-	if err := r.Remove(t.Context(), "k", 0, func(context.Context, pgx.Tx, []event.TargetID) error { return refused }); !errors.Is(err, refused) {
+	if _, err := r.Remove(t.Context(), "k", 0, func(context.Context, pgx.Tx, []event.TargetID) error { return refused }); !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := r.Find(t.Context(), "k"); err != nil {
 		t.Errorf("gone: %v", err)
 	}
-	if err := r.Remove(t.Context(), "none", 0, nil); !errors.Is(err, registry.ErrNotFound) {
+	if _, err := r.Remove(t.Context(), "none", 0, nil); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/go-json-experiment/json/jsontext"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -25,7 +27,15 @@ var english = message.NewPrinter(language.English)
 
 // compileSchema reads a schema. It is complete in itself: nothing that it refers to is
 // fetched from anywhere.
-func compileSchema(text []byte) (*schema, error) {
+func compileSchema(text []byte) (made *schema, err error) {
+	if flaws := unwieldy("", text); len(flaws) > 0 {
+		return nil, errors.New("holds a number that " + flaws[0].Message)
+	}
+	defer func() {
+		if recover() != nil {
+			made, err = nil, errors.New("cannot be read as a JSON Schema")
+		}
+	}()
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return nil, errors.New("is no JSON")
@@ -63,7 +73,16 @@ func schemaFlaw(err error) string {
 const maxFlaws = 20
 
 // check lists where data breaks the schema, below a pointer.
-func (s *schema) check(below string, data []byte) event.Flaws {
+func (s *schema) check(below string, data []byte) (flaws event.Flaws) {
+	if flaws := unwieldy(below, data); len(flaws) > 0 {
+		return flaws
+	}
+	// The data is a stranger's: whatever it makes the library do is no more than a flaw.
+	defer func() {
+		if recover() != nil {
+			flaws = event.Flaws{{Pointer: below, Message: "cannot be held to the schema of its type"}}
+		}
+	}()
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
 		return event.Flaws{{Pointer: below, Message: "is no JSON"}}
@@ -72,7 +91,6 @@ func (s *schema) check(below string, data []byte) event.Flaws {
 	if !errors.As(s.compiled.Validate(value), &found) {
 		return nil
 	}
-	var flaws event.Flaws
 	for _, leaf := range leaves(found) {
 		f := event.Flaw{Pointer: below + pointer(leaf.InstanceLocation), Message: leaf.ErrorKind.LocalizedString(english)}
 		if !slices.Contains(flaws, f) && len(flaws) < maxFlaws {
@@ -80,6 +98,44 @@ func (s *schema) check(below string, data []byte) event.Flaws {
 		}
 	}
 	return flaws
+}
+
+// Bounds of numbers that are held to a schema. They are compared exactly, which takes as
+// much memory and time as their digits say: 1e999999999 has a billion.
+const (
+	maxExponent = 400
+	maxDigits   = 1000
+)
+
+// unwieldy tells of numbers that are too large to be compared. Without a schema they are
+// as good as any.
+func unwieldy(below string, data []byte) (flaws event.Flaws) {
+	d := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		token, err := d.ReadToken()
+		if err != nil {
+			return flaws
+		}
+		if token.Kind() != '0' || wieldy(token.String()) {
+			continue
+		}
+		flaws.Add(below+string(d.StackPointer()), fmt.Sprintf("is too large a number to be held to a schema: at most %d digits, and exponents from -%d to %d", maxDigits, maxExponent, maxExponent))
+		if len(flaws) == maxFlaws {
+			return flaws
+		}
+	}
+}
+
+func wieldy(number string) bool {
+	mantissa, exponent, scientific := strings.Cut(strings.ToLower(number), "e")
+	if len(mantissa) > maxDigits {
+		return false
+	}
+	if !scientific {
+		return true
+	}
+	n, err := strconv.Atoi(exponent)
+	return err == nil && n <= maxExponent && n >= -maxExponent
 }
 
 // leaves are the findings proper, without what only says that something below is wrong.

@@ -21,7 +21,7 @@ func orphan(context.Context, pgx.Tx, []event.TargetID) error { return nil }
 
 func remove(t testing.TB, r *registry.Registry, name string) {
 	t.Helper()
-	if err := r.Remove(t.Context(), name, 0, orphan); err != nil {
+	if _, err := r.Remove(t.Context(), name, 0, orphan); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -152,7 +152,7 @@ func TestWhatIsNotThereIsNeitherPausedNorRemoved(t *testing.T) {
 		if _, err := r.Pause(t.Context(), name, true); !errors.Is(err, registry.ErrNotFound) {
 			t.Errorf("pause %s: %v", name, err)
 		}
-		if err := r.Remove(t.Context(), name, 0, orphan); !errors.Is(err, registry.ErrNotFound) {
+		if _, err := r.Remove(t.Context(), name, 0, orphan); !errors.Is(err, registry.ErrNotFound) {
 			t.Errorf("remove %s: %v", name, err)
 		}
 	}
@@ -168,7 +168,7 @@ func TestARemovalIsSettledInItsOwnTransaction(t *testing.T) {
 	before := revision(t, pool)
 	refused := errors.New("still owed")
 	var told []event.TargetID
-	err := r.Remove(t.Context(), "k", put.Receiver.Version, func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error {
+	_, err := r.Remove(t.Context(), "k", put.Receiver.Version, func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error {
 		told = targets
 		var deleted bool
 		if err := tx.QueryRow(ctx, `SELECT deleted_at IS NOT NULL FROM eventsvc.targets WHERE id = $1`, targets[0]).Scan(&deleted); err != nil {

@@ -95,7 +95,7 @@ func (r *Registry) DeclareType(ctx context.Context, name string, d TypeDeclarati
 		switch {
 		case err != nil && !errors.Is(err, ErrNoType):
 			return err
-		case ifVersion != 0 && (!found || old.Version != ifVersion):
+		case notAt(ifVersion, found, old.Version):
 			return ErrChanged
 		case found && old.Description == d.Description && old.Retention == d.Retention && string(old.Schema) == string(d.Schema) && string(old.Example) == string(d.Example):
 			put = PutType{Type: old}

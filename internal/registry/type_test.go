@@ -140,3 +140,32 @@ func TestDataIsHeldToItsSchemaWithTheFlawsPlace(t *testing.T) {
 		}
 	}
 }
+
+// BYTES-13: a number costs no more than its text, and panics nothing.
+func TestHugeNumbersAreAFlawBySchemaAndFineWithout(t *testing.T) {
+	pool := pgtest.New(t)
+	r := over(t, pool)
+	for _, schema := range []string{`{"minimum":0}`, `{"multipleOf":3}`, `{"items":{"type":"integer"}}`, `{"enum":[1]}`, `{"const":1}`, `{"uniqueItems":true}`} {
+		declareType(t, r, "order.placed", registry.TypeDeclaration{Schema: []byte(schema)})
+		k, _ := book(t, r).Kind("order.placed")
+		for _, number := range []string{"1e1000001", "-1E+999999999", "1e-1000001", "1e99999999999999999999", strings.Repeat("9", 2000)} {
+			for pointer, data := range map[string]string{"/data": number, "/data/0": "[" + number + "]"} {
+				if flaws := k.Check([]byte(data)); len(flaws) != 1 || flaws[0].Pointer != pointer {
+					t.Errorf("%s, %.20s: got %v", schema, data, flaws)
+				}
+			}
+		}
+	}
+	for _, schema := range []string{`{"minimum":1e1000001}`, `{"const":1e1000001}`} {
+		if err := registry.CheckType("a.b", &registry.TypeDeclaration{Schema: []byte(schema)}); err == nil {
+			t.Errorf("%s is a schema", schema)
+		}
+	}
+	declareType(t, r, "order.placed", registry.TypeDeclaration{Schema: []byte(`{"minimum":0}`)})
+	k, _ := book(t, r).Kind("order.placed")
+	for _, fine := range []string{"1e400", "123456789012345678901234567890.5", "0", strings.Repeat("9", 1000)} {
+		if flaws := k.Check([]byte(fine)); len(flaws) != 0 {
+			t.Errorf("%.20s: got %v", fine, flaws)
+		}
+	}
+}

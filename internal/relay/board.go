@@ -34,11 +34,12 @@ type board struct {
 type stand struct {
 	throttle            // of the target alone
 	queued    bool      // in ready
-	waiting   bool      // in a throttle's held
+	waiting   *throttle // in whose held it is, or nil
 	saturated bool      // was passed over for want of room of its own
 	woken     bool      // owed something new since its quota was drawn
 	floor     time.Time // available_at below which the last claim left nothing
 	swept     time.Time // when it was last claimed from without a floor
+	alarms    int       // how often it is to be woken
 	heardAt   time.Time // when something other than a deferral last came back
 }
 
@@ -48,6 +49,8 @@ const (
 	sweepEvery  = time.Second
 	floorMargin = 2 * time.Second
 	maxDrawn    = 256 // targets in one claim
+	maxAlarms   = 64  // of one target
+	reserved    = 8   // one slot in so many is kept for targets without an attempt under way
 )
 
 // trusted is for how long a receiver that may defer without counting is taken to be in
@@ -89,7 +92,7 @@ func (b *board) lane(name string) *lane {
 
 func (b *board) enqueue(id event.TargetID, s *stand) {
 	s.woken = true
-	if !s.queued && !s.waiting {
+	if !s.queued && s.waiting == nil {
 		s.queued = true
 		b.ready = append(b.ready, id)
 	}
@@ -102,15 +105,34 @@ func (b *board) wake(targets []event.TargetID) {
 	}
 	b.mu.Lock()
 	for _, id := range targets {
-		b.enqueue(id, b.stand(id))
+		s := b.stand(id)
+		if b.movedOn(id, s) {
+			s.waiting = nil
+		}
+		b.enqueue(id, s)
 	}
 	b.mu.Unlock()
 	b.ring()
 }
 
+// movedOn reports whether a target waits for a lane that it is no longer in.
+func (b *board) movedOn(id event.TargetID, s *stand) bool {
+	if s.waiting == nil || s.waiting == &s.throttle {
+		return false
+	}
+	t := b.book.Target(id)
+	return t != nil && s.waiting != &b.lane(t.Receiver.Lane).throttle
+}
+
 // wakeAt marks a target as owed something at a later moment.
 func (b *board) wakeAt(id event.TargetID, at time.Time) {
 	b.mu.Lock()
+	s := b.stand(id)
+	if s.alarms == maxAlarms {
+		b.mu.Unlock()
+		return // it is woken often enough, and what is due later is found by looking
+	}
+	s.alarms++
 	heap.Push(&b.due, dueTarget{at, id})
 	first := b.due[0].at.Equal(at)
 	b.mu.Unlock()
@@ -188,7 +210,9 @@ func (b *board) draw(batch int) []draw {
 	now := time.Now()
 	for len(b.due) > 0 && !b.due[0].at.After(now) {
 		id := heap.Pop(&b.due).(dueTarget).id
-		b.enqueue(id, b.stand(id))
+		s := b.stand(id)
+		s.alarms--
+		b.enqueue(id, s)
 	}
 	left := min(b.free, batch)
 	turns := min(len(b.ready), maxDrawn)
@@ -214,25 +238,29 @@ func (b *board) quota(id event.TargetID, most int, now time.Time) draw {
 	s := b.stand(id)
 	s.queued, s.woken = false, false
 	t := b.book.Target(id)
-	if t == nil || t.Paused || !b.serve.serves(t) {
+	if t == nil || t.Paused && !t.Deleted || !b.serve.serves(t) {
 		return draw{} // found again by the backlog once it can be attempted
 	}
 	l := b.lane(t.Receiver.Lane)
 	inLane := l.room(now, l.most)
 	if inLane == 0 || s.closed(now) {
-		if !s.waiting {
-			s.waiting = true
+		if s.waiting == nil {
+			s.waiting = &s.throttle
 			if inLane == 0 {
-				l.held = append(l.held, id)
-			} else {
-				s.held = append(s.held, id)
+				s.waiting = &l.throttle
 			}
+			s.waiting.held = append(s.waiting.held, id)
 		}
 		return draw{}
 	}
 	own := s.room(now, t.Receiver.MaxConcurrency)
 	if t.Receiver.MayDefer() && now.Sub(s.heardAt) > trusted {
 		own = min(own, max(1-s.inflight, 0))
+	}
+	if s.inflight > 0 {
+		// The last slots are for those who have none: however many attempts hang, a target
+		// that is well gets its turn.
+		own = min(own, max(b.free-b.slots/reserved, 0))
 	}
 	if own == 0 {
 		s.saturated = true
@@ -325,9 +353,10 @@ func (b *board) readmit(t *throttle) {
 	held := t.held
 	t.held = nil
 	for _, id := range held {
-		s := b.stand(id)
-		s.waiting = false
-		b.enqueue(id, s)
+		if s := b.stand(id); s.waiting == t {
+			s.waiting = nil
+			b.enqueue(id, s)
+		}
 	}
 }
 

@@ -170,3 +170,78 @@ func TestALimitedRelayClaimsSoManyAndEnds(t *testing.T) {
 		}
 	})
 }
+
+// A target that waits for a paused lane goes with its receiver to another.
+func TestATargetThatMovesOutOfAPausedLaneIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(throttled("mailer", "mail"), throttled("cards", "mail"))
+		m.owe(1, 1, 5)
+		start(t, m, func(_ context.Context, c *event.Claim) event.Verdict {
+			if c.TargetID == 1 {
+				return deferral(20 * time.Hour)
+			}
+			return event.Verdict{Ruling: event.Success}
+		})
+		time.Sleep(2 * time.Second)
+		id := m.owe(2, 1, 5)[0]
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if m.status(id) != "" {
+			t.Fatal("delivered in a paused lane")
+		}
+		m.mu.Lock()
+		m.targets[2] = &event.Target{ID: 2, Receiver: throttled("cards", "default")}
+		m.mu.Unlock()
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if m.status(id) != event.Succeeded {
+			t.Error("it waits for a lane that it is no longer in")
+		}
+	})
+}
+
+// P4: however many hang, with whatever concurrency, one that is well gets its turn.
+func TestHangingReceiversLeaveSlotsToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		greedy := receiver("greedy")
+		greedy.MaxConcurrency, greedy.Timeout, greedy.Lease = 1000, 5*time.Minute, 6*time.Minute
+		receivers := []*event.Receiver{greedy}
+		for range 12 {
+			receivers = append(receivers, receiver("hangs"))
+		}
+		receivers = append(receivers, receiver("well"))
+		m := newMemory(receivers...)
+		for i := range 13 {
+			m.owe(event.TargetID(i+1), 300, 5)
+		}
+		start(t, m, func(_ context.Context, c *event.Claim) event.Verdict {
+			if c.To.Receiver.Key != "well" {
+				time.Sleep(c.To.Receiver.Timeout)
+				return event.Verdict{Ruling: event.Failure, Class: event.ClassTimeout}
+			}
+			return event.Verdict{Ruling: event.Success}
+		})
+		time.Sleep(5 * time.Second)
+		id := m.owe(14, 1, 5)[0]
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		if m.status(id) != event.Succeeded {
+			t.Error("it waits for others that hang")
+		}
+	})
+}
+
+// What is left of a receiver that was paused and is gone is orphaned.
+func TestAPausedTargetThatIsGoneIsOrphaned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(receiver("k"))
+		m.targets[1].Paused, m.targets[1].Deleted = true, true
+		id := m.owe(1, 1, 5)[0]
+		start(t, m, succeed)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if m.status(id) != event.Orphaned {
+			t.Errorf("status %q", m.status(id))
+		}
+	})
+}

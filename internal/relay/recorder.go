@@ -91,7 +91,7 @@ func (r *recorder) write(ctx context.Context, batch []*line) {
 			}
 			return
 		}
-		if ctx.Err() != nil || !pg.Unavailable(err) && !pg.Retryable(err) {
+		if ctx.Err() != nil || !pg.Unavailable(err) && !pg.Retryable(err) && !pg.LockTimeout(err) {
 			r.log.ErrorContext(ctx, "verdicts could not be recorded; their deliveries return when their leases lapse", "verdicts", len(batch), "err", err)
 			abandon(batch)
 			return

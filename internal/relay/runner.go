@@ -29,12 +29,13 @@ type Runner struct {
 	closed   bool
 	attempts sync.WaitGroup
 	underWay atomic.Int64
+	wishes   chan struct{} // a seat for each delivery that somebody wants tried now
 }
 
 // NewRunner makes a runner; Run must run for attempts to be recorded.
 func NewRunner(o Options) *Runner {
 	o = o.withDefaults()
-	r := &Runner{Options: o, recorder: newRecorder(o.Ledger, o.Worker, o.Log), teller: newTeller(o.Courier, o.Log)}
+	r := &Runner{Options: o, recorder: newRecorder(o.Ledger, o.Worker, o.Log), teller: newTeller(o.Courier, o.Log), wishes: make(chan struct{}, maxWishes)}
 	r.work, r.cut = context.WithCancel(context.Background())
 	return r
 }
@@ -57,6 +58,9 @@ func (r *Runner) Run(ctx context.Context) {
 	r.cut()
 	<-recording
 }
+
+// maxWishes bounds the deliveries that are tried at one time because somebody wishes it.
+const maxWishes = 16
 
 // begin runs do as an attempt that a stop waits for, unless the runner has stopped.
 func (r *Runner) begin(do func()) bool {
@@ -90,24 +94,36 @@ func (r *Runner) Deliver(ctx context.Context, id event.ID) (ended bool, err erro
 	if to != nil {
 		lease = to.Receiver.Lease
 	}
+	select {
+	case r.wishes <- struct{}{}:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 	began := time.Now()
 	claim, revision, err := r.Ledger.ClaimOne(ctx, r.Worker, id, lease)
 	if err != nil {
+		<-r.wishes
 		return false, err
 	}
 	if err := r.Book.Reach(ctx, revision); err != nil {
+		<-r.wishes
 		r.handBack(r.work, claim.Fence)
 		return false, err
 	}
 	claim.To = r.Book.Target(claim.TargetID)
-	done := make(chan struct{})
-	if !r.begin(func() { defer close(done); r.attempt(&claim, began, func(event.Result) {}) }) {
+	done, made := make(chan struct{}), false
+	if !r.begin(func() {
+		defer close(done)
+		defer func() { <-r.wishes }()
+		r.attempt(&claim, began, func(result event.Result) { made = result.Recorded })
+	}) {
+		<-r.wishes
 		r.handBack(context.WithoutCancel(ctx), claim.Fence)
 		return false, event.ErrStopping
 	}
 	select {
 	case <-done:
-		return true, nil
+		return made, nil
 	case <-ctx.Done():
 		return false, nil
 	}

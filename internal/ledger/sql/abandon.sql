@@ -1,15 +1,16 @@
--- ledger: end what targets are owed, but for rows that a live claim holds. Answers how many rows ended and how many are held.
+-- ledger: end up to so many deliveries that targets are owed, but for those that a live claim or another transaction holds. Answers how many ended.
 WITH h AS (
-  SELECT id, lease_until >= now() AS held
+  SELECT id
   FROM eventsvc.owed
   WHERE target_id = ANY (@targets::integer[])
-  ORDER BY id
-  FOR UPDATE
+    AND lease_until < now()
+  LIMIT @n
+  FOR UPDATE SKIP LOCKED  -- waits for nobody, so it can neither hold a recorder up nor deadlock with one
 ),
 gone AS (
   DELETE FROM eventsvc.owed o
   USING h
-  WHERE o.id = h.id AND NOT h.held
+  WHERE o.id = h.id
   RETURNING o.event_id, o.target_id, o.id, o.attempts, o.max_attempts, o.sending, o.format, o.owed_since, o.due_at
 ),
 ended AS (
@@ -17,4 +18,4 @@ ended AS (
   SELECT event_id, target_id, id, @status::text::eventsvc.ending, attempts, max_attempts, sending, format, owed_since, due_at
   FROM gone
 )
-SELECT count(*) FILTER (WHERE NOT held) AS ended, count(*) FILTER (WHERE held) AS held FROM h;
+SELECT count(*) FROM gone;

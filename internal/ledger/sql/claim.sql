@@ -8,7 +8,7 @@ WITH c AS MATERIALIZED (  -- a fence: without it a nested loop may run the LIMIT
   -- Read here, so that no claim that begins after a pause has committed takes a row.
   JOIN eventsvc.targets t   ON t.id = q.target_id   AND t.paused_at IS NULL
   JOIN eventsvc.receivers r ON r.id = t.receiver_id AND r.paused_at IS NULL
-  JOIN eventsvc.lanes l     ON l.id = r.lane_id     AND l.paused_at IS NULL
+  JOIN eventsvc.lanes l     ON l.id = r.lane_id     AND (l.paused_at IS NULL OR r.deleted_at IS NOT NULL OR t.deleted_at IS NOT NULL)  -- an orphan is no lane's
   CROSS JOIN LATERAL (
     SELECT h.id, h.event_id, h.claimed_by, h.claimed_at, h.attempts, h.claims
     FROM eventsvc.owed h

@@ -1,4 +1,4 @@
--- ledger: how many deliveries meet every given filter, by status; of those that have ended, the newest ten thousand are counted. No rows: none does.
+-- ledger: how many deliveries meet every given filter, by status; ten thousand of those that are owed are counted, and the newest ten thousand of the others. No rows: none does.
 WITH wanted AS (
   SELECT t.id
   FROM eventsvc.targets t
@@ -18,7 +18,8 @@ FROM (
      AND (@tenant::text IS NULL OR e.tenant = @tenant)
      AND (@since::timestamptz IS NULL OR e.recorded_at >= @since)
      AND (@until::timestamptz IS NULL OR e.recorded_at < @until)
-     AND (@everywhere::boolean OR o.target_id IN (SELECT id FROM wanted)))
+     AND (@everywhere::boolean OR o.target_id IN (SELECT id FROM wanted))
+   LIMIT 10000)
   UNION ALL
   (SELECT s.status::text
    FROM eventsvc.settled s

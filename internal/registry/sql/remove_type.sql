@@ -3,5 +3,5 @@ UPDATE eventsvc.event_types
 SET deleted_at = now(), revision = @revision
 WHERE name = @name
   AND deleted_at IS NULL
-  AND (@version::integer = 0 OR version = @version)
+  AND (@version::integer <= 0 OR version = @version)
 RETURNING name;
