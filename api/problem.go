@@ -110,6 +110,10 @@ func (a *server) explain(ctx context.Context, err error) error {
 		return problem("precondition-failed", "it is not at the version that If-Match names; read it again")
 	case errors.Is(err, registry.ErrKeyTaken):
 		return problem("conflict", "another receiver has that key, or had it and is deleted: what is kept of it is under that key; choose another")
+	case errors.Is(err, registry.ErrNoTarget):
+		return notFound("there is no target of this name")
+	case errors.Is(err, registry.ErrNoFanOut):
+		return problem("conflict", "this receiver has a url of its own; declare it with fan_out to give it targets")
 	case errors.Is(err, registry.ErrNoLane):
 		return notFound("no receiver was ever declared in this lane")
 	case errors.Is(err, ledger.ErrClaimed):

@@ -21,7 +21,9 @@ type receiverView struct {
 	_                 struct{}            `additionalProperties:"true"`
 	Key               string              `json:"key"`
 	Events            []event.Pattern     `json:"events"`
-	URL               string              `json:"url"`
+	URL               string              `json:"url,omitempty"`
+	FanOut            bool                `json:"fan_out"`
+	Signatures        []event.Signature   `json:"signatures"`
 	Mode              string              `json:"mode" enum:"durable"`
 	Site              string              `json:"site" enum:"relay"`
 	Lane              string              `json:"lane"`
@@ -64,7 +66,7 @@ func (s *server) showReceiver(r *registry.Receiver, secret event.Secret) receive
 	declared, flaw := r.Declared()
 	used := declared.Resolve(r.Key, s.Registry.Defaults())
 	v := receiverView{
-		Key: r.Key, Events: declared.Events, URL: r.URL, Mode: "durable", Site: "relay", Lane: used.Lane, Tenant: used.Tenant,
+		Key: r.Key, Events: declared.Events, URL: declared.URL, FanOut: declared.FanOut, Signatures: declared.Ways(), Mode: "durable", Site: "relay", Lane: used.Lane, Tenant: used.Tenant,
 		MaxAttempts: used.MaxAttempts, BackoffBase: event.Duration(used.Base), BackoffCap: event.Duration(used.Cap),
 		GiveUpAfter: declared.GiveUpAfter, CountDeferrals: used.CountDeferrals, Due: declared.Due, Timeout: event.Duration(used.Timeout),
 		Lease: event.Duration(used.Lease), Format: used.Format, Headers: used.Headers, PermanentStatuses: used.PermanentStatuses,

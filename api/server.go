@@ -116,6 +116,7 @@ func (s *server) describe(router chi.Router) huma.API {
 	api.UseMiddleware(s.authenticate(api), refuseUnknownQuery(api), bounded)
 	s.events(api)
 	s.receivers(api)
+	s.targets(api)
 	s.deliveries(api)
 	s.operations(api)
 	s.lanes(api)

@@ -55,6 +55,8 @@ type Config struct {
 	PruneEvery event.Duration `env:"EVENTSVC_PRUNE_EVERY" envDefault:"1m" doc:"How often what is past its retention is pruned; 0s: only by eventsvc prune."`
 	PruneRows  int            `env:"EVENTSVC_PRUNE_ROWS" envDefault:"5000" doc:"Most rows that one transaction of a prune deletes."`
 
+	DisableAfterDead int `env:"EVENTSVC_DISABLE_AFTER_DEAD" envDefault:"20" doc:"Dead deliveries in a row that switch a target of a fan-out receiver off; 0: never."`
+
 	AutoMigrate   bool           `env:"EVENTSVC_AUTO_MIGRATE" envDefault:"false" doc:"Migrate the schema at start."`
 	ShutdownGrace event.Duration `env:"EVENTSVC_SHUTDOWN_GRACE" envDefault:"25s" doc:"How long a stop waits for attempts under way."`
 
@@ -171,6 +173,7 @@ func (c *Config) Check() error {
 		checkAddress("EVENTSVC_LISTEN", c.Listen),
 		within("EVENTSVC_RELAY_WORKERS", c.RelayWorkers, 0, 10_000),
 		within("EVENTSVC_BATCH", c.Batch, 1, 5000),
+		within("EVENTSVC_DISABLE_AFTER_DEAD", c.DisableAfterDead, 0, 1_000_000),
 		within("EVENTSVC_PRUNE_ROWS", c.PruneRows, 1, 1_000_000),
 		positive("EVENTSVC_RETENTION", c.Retention),
 		parses("EVENTSVC_LANES", c.Lanes, ParseLanes),

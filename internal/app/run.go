@@ -99,6 +99,7 @@ type house struct {
 	registry *registry.Registry
 	ledger   *ledger.Ledger
 	watch    *ledger.Watch
+	sentinel *sentinel
 }
 
 // furnish builds the house, with what it has to read for that.
@@ -143,6 +144,7 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 		return nil, fmt.Errorf("register the figures: %w", err)
 	}
 	h.desk = fire.NewDesk(fire.Options{Pool: pools.fire, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake})
+	h.sentinel = newSentinel(h, p.Config.DisableAfterDead)
 	if err := p.checkLanes(ctx, h.registry); err != nil {
 		return nil, err
 	}
@@ -164,7 +166,7 @@ func (p *Process) hire(ctx context.Context, h *house, hook around.Hook) error {
 		Worker: worker, Ledger: owed, Book: h.book, Courier: h.courier, Hook: hook, Log: p.Log,
 		Slots: p.Config.RelayWorkers, Batch: p.Config.Batch, Poll: time.Duration(p.Config.Poll),
 		Grace: time.Duration(p.Config.ShutdownGrace), MaxClaims: p.Config.MaxClaims,
-		Lanes: p.lanes(), Once: p.Once, Limit: p.Limit,
+		Lanes: p.lanes(), Once: p.Once, Limit: p.Limit, Turned: h.sentinel.turned,
 	}
 	if !p.Role.Relay {
 		h.runner = relay.NewRunner(o)
@@ -218,6 +220,10 @@ func (h *house) run(ctx context.Context) error {
 	if h.Config.Wake == "notify" {
 		go h.bell.Run(support)
 	}
+	watched := make(chan struct{})
+	watching, endWatch := context.WithCancel(context.WithoutCancel(ctx))
+	defer endWatch()
+	go func() { h.sentinel.run(watching); close(watched) }()
 	relayed := make(chan struct{})
 	if h.relay != nil {
 		if h.Config.Wake == "notify" {
@@ -243,6 +249,8 @@ func (h *house) run(ctx context.Context) error {
 	}
 	go func() { <-groupCtx.Done(); h.gauge.stopping.Store(true) }()
 	err := group.Wait()
+	endWatch()
+	<-watched
 	endSupport()
 	<-desk
 	h.courier.CloseIdle()

@@ -29,6 +29,7 @@ type Receiver struct {
 	PermanentStatuses []int
 	MaxConcurrency    int  // attempts in flight per target and process
 	Trace             bool // send traceparent
+	FanOut            bool // it has targets, each of which gets a delivery of its own
 	PauseScope        PauseScope
 	OnFailure         string // told of each failed attempt after it was recorded, or ""
 }
@@ -70,8 +71,18 @@ type Target struct {
 	Name     string // "" for the implicit target of a receiver without fan-out
 	Receiver *Receiver
 	URL      string
-	// Secrets are the live signing secrets, newest first. All of them sign.
+	// Tenant, Patterns and Headers are the target's own, on top of its receiver's: only
+	// this tenant's events, or all; only these of the receiver's types, or all.
+	Tenant   string
+	Patterns []Pattern
+	Headers  map[string]string
+	// Secrets are the live signing secrets, and Keys the key pairs, newest first. All of
+	// them sign.
 	Secrets []Secret
+	Keys    []SigningKey
+	// Disabled says that it was switched off after too many dead deliveries: it is owed
+	// nothing new.
+	Disabled bool
 	// Paused keeps the work owed and makes no request.
 	Paused bool
 	// Deleted says that the address is gone: what it is still owed is orphaned.

@@ -24,7 +24,7 @@ func widthTime(plans []plan) time.Duration {
 	for _, p := range plans {
 		debts += len(p.debts)
 	}
-	return time.Duration(debts) * 100 * time.Microsecond
+	return time.Duration(debts) * 300 * time.Microsecond
 }
 
 // commit writes the plans in one round trip and one transaction: keys, then events and

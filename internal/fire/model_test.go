@@ -273,7 +273,7 @@ func (m *model) record(t *rapid.T) {
 	v.StartedAt = time.Now()
 	terms := event.Terms{Curve: event.Curve{Base: time.Nanosecond, Cap: time.Nanosecond}, GiveUpAfter: 24 * time.Hour, MaxRetryAfter: 24 * time.Hour}
 	s := event.Settle(&c.claim, terms, &v, time.Minute, 0.5)
-	recorded, err := m.o.ledger.Record(context.Background(), w, []ledger.Entry{{Fence: c.claim.Fence, Settlement: s,
+	recorded, _, err := m.o.ledger.Record(context.Background(), w, []ledger.Entry{{Fence: c.claim.Fence, Settlement: s,
 		Attempt: event.Attempt{Number: c.claim.Attempt(), StartedAt: v.StartedAt, Outcome: s.Outcome, Class: s.Class, Error: s.Error}}})
 	if err != nil {
 		t.Fatal(err)

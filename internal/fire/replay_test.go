@@ -38,7 +38,7 @@ func (o *office) end(t testing.TB, s event.Settlement) (n int) {
 	for _, c := range claimed.Claims {
 		entries = append(entries, ledger.Entry{Fence: c.Fence, Settlement: s, Attempt: event.Attempt{Number: 1, StartedAt: time.Now(), Outcome: event.OutcomeFailed}})
 	}
-	recorded, err := o.ledger.Record(t.Context(), worker, entries)
+	recorded, _, err := o.ledger.Record(t.Context(), worker, entries)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func failure(c event.Claim, wait time.Duration) ledger.Entry {
 
 func (b *books) record(t testing.TB, worker event.WorkerID, entries ...ledger.Entry) []bool {
 	t.Helper()
-	recorded, err := b.Record(t.Context(), worker, entries)
+	recorded, _, err := b.Record(t.Context(), worker, entries)
 	if err != nil {
 		t.Fatal(err)
 	}

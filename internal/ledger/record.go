@@ -19,43 +19,58 @@ type Entry struct {
 	event.Fence
 	Settlement event.Settlement
 	Attempt    event.Attempt
+	// Watched is the target, where it is one of a fan-out receiver: its health is kept.
+	Watched event.TargetID
 }
+
+// Health is a turn in how a target fares.
+type Health struct {
+	Target event.TargetID
+	// Dead is how many deliveries died since one last succeeded, and Died how many of them
+	// just now; both are zero where the target has recovered.
+	Dead, Died int
+	// Incident counts how often it went from well to failing.
+	Incident int
+}
+
+// Began reports whether it was well before.
+func (h Health) Began() bool { return h.Dead > 0 && h.Dead == h.Died }
 
 // Record writes settlements in one statement and says of each whether it was
 // recorded: false means that its claim had been lost, and nothing of it was written.
 // A terminal settlement moves the delivery to the past, any other puts it back.
-func (l *Ledger) Record(ctx context.Context, worker event.WorkerID, entries []Entry) ([]bool, error) {
-	recorded, err := l.record(ctx, worker, entries)
+// It also answers how targets that are watched fare, where that has turned.
+func (l *Ledger) Record(ctx context.Context, worker event.WorkerID, entries []Entry) ([]bool, []Health, error) {
+	recorded, turns, err := l.record(ctx, worker, entries)
 	if pg.BadData(err) {
 		// What is kept for people must never keep a verdict from being recorded (P10): it
 		// is left out rather than made again with every redelivery.
-		recorded, err = l.record(ctx, worker, bare(entries))
+		recorded, turns, err = l.record(ctx, worker, bare(entries))
 	}
 	if pg.BadData(err) && len(entries) > 1 {
 		return l.recordApart(ctx, worker, entries)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("record %d verdicts: %w", len(entries), err)
+		return nil, nil, fmt.Errorf("record %d verdicts: %w", len(entries), err)
 	}
-	return recorded, nil
+	return recorded, turns, nil
 }
 
 // recordApart records halves, so that one row that cannot be recorded costs no other its
 // verdict.
-func (l *Ledger) recordApart(ctx context.Context, worker event.WorkerID, entries []Entry) ([]bool, error) {
-	recorded := make([]bool, 0, len(entries))
+func (l *Ledger) recordApart(ctx context.Context, worker event.WorkerID, entries []Entry) (recorded []bool, turns []Health, err error) {
 	half := len(entries) / 2
 	for _, part := range [][]Entry{entries[:half], entries[half:]} {
-		some, err := l.Record(ctx, worker, part)
+		some, turned, err := l.Record(ctx, worker, part)
 		switch {
 		case pg.BadData(err) && len(part) == 1:
 			some = []bool{false}
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		}
-		recorded = append(recorded, some...)
+		recorded, turns = append(recorded, some...), append(turns, turned...)
 	}
-	return recorded, nil
+	return recorded, turns, nil
 }
 
 // bare is the entries without what receivers had a hand in.
@@ -68,7 +83,7 @@ func bare(entries []Entry) []Entry {
 	return stripped
 }
 
-func (l *Ledger) record(ctx context.Context, worker event.WorkerID, entries []Entry) ([]bool, error) {
+func (l *Ledger) record(ctx context.Context, worker event.WorkerID, entries []Entry) ([]bool, []Health, error) {
 	order := make([]int, len(entries))
 	for i := range order {
 		order[i] = i
@@ -82,13 +97,21 @@ func (l *Ledger) record(ctx context.Context, worker event.WorkerID, entries []En
 		c.add(&entries[i])
 	}
 	recorded := make([]bool, len(entries))
+	var turns []Health
 	err := l.pinned(ctx, sqlRecord, c.args(worker), func(rows pgx.Rows) error {
-		var id event.ID
-		err := rows.Scan((*[16]byte)(&id))
-		recorded[position[id]] = true
-		return err
+		var id *[16]byte
+		var target, dead, died, incident *int32
+		if err := rows.Scan(&id, &target, &dead, &died, &incident); err != nil {
+			return err
+		}
+		if id != nil {
+			recorded[position[*id]] = true
+			return nil
+		}
+		turns = append(turns, Health{event.TargetID(*target), int(*dead), int(*died), int(*incident)})
+		return nil
 	})
-	return recorded, err
+	return recorded, turns, err
 }
 
 // columns are a batch of entries turned on their side: one array a column.
@@ -99,7 +122,7 @@ type columns struct {
 	untils                                    []*time.Time
 	waits                                     []time.Duration
 	spent, numbers, http                      []int16
-	durations                                 []int32
+	durations, watched                        []int32
 	statuses, outcomes, classes, errorsColumn []string
 }
 
@@ -119,6 +142,9 @@ func (c *columns) add(e *Entry) {
 		until = &s.Until
 	}
 	c.ids = append(c.ids, e.Delivery)
+	if e.Watched != 0 {
+		c.watched = append(c.watched, int32(e.Watched))
+	}
 	c.claimed = append(c.claimed, e.ClaimedAt)
 	c.statuses = append(c.statuses, string(s.Status))
 	c.spent = append(c.spent, int16(s.Spent))
@@ -138,7 +164,7 @@ func (c *columns) args(worker event.WorkerID) pgx.NamedArgs {
 	return pgx.NamedArgs{
 		"ids": c.ids, "claimed": c.claimed, "statuses": c.statuses, "spent": c.spent, "waits": c.waits, "untils": c.untils,
 		"numbers": c.numbers, "outcomes": c.outcomes, "started": c.started, "durations": c.durations, "http": c.http,
-		"classes": c.classes, "errors": c.errorsColumn, "evidence": c.evidence, "worker": int32(worker),
+		"classes": c.classes, "errors": c.errorsColumn, "evidence": c.evidence, "worker": int32(worker), "watched": c.watched,
 	}
 }
 

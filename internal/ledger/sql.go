@@ -63,6 +63,10 @@ var (
 	sqlStatusWorkers string
 	//go:embed sql/quiet_receivers.sql
 	sqlQuietReceivers string
+	//go:embed sql/heal.sql
+	sqlHeal string
+	//go:embed sql/health_of.sql
+	sqlHealthOf string
 	//go:embed sql/owed_to_gone.sql
 	sqlOwedToGone string
 	//go:embed sql/erase.sql

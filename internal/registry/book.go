@@ -42,6 +42,7 @@ type page struct {
 type entry struct {
 	target  *event.Target
 	expires []time.Time // parallel to target.Secrets; zero is never
+	keyEnds []time.Time // parallel to target.Keys
 }
 
 type matchKey struct{ eventType, tenant string }
@@ -102,9 +103,12 @@ type row struct {
 	Key         *string
 	Lane        *string
 	Declaration []byte
+	Own         []byte
 	Paused      *bool
+	Disabled    *bool
 	Deleted     *bool
 	Sealed      [][]byte
+	Kinds       []string
 	Expires     []*time.Time
 }
 
@@ -208,9 +212,10 @@ func (b *Book) open(r row, receivers map[string]*opened) *entry {
 	e := &entry{
 		target: &event.Target{
 			ID: event.TargetID(*r.TargetID), Name: *r.Name, Receiver: of.receiver,
-			URL: *r.URL, Paused: *r.Paused, Deleted: *r.Deleted, Unusable: of.flaw, Unreadable: of.flaw != "",
+			URL: *r.URL, Paused: *r.Paused, Disabled: *r.Disabled, Deleted: *r.Deleted, Unusable: of.flaw, Unreadable: of.flaw != "",
 		},
 	}
+	e.terms(r.Own)
 	var sealed error
 	for i, box := range r.Sealed {
 		secret, err := b.registry.o.Sealer.Open(e.target.ID, box)
@@ -218,17 +223,32 @@ func (b *Book) open(r row, receivers map[string]*opened) *entry {
 			sealed = err
 			continue
 		}
-		e.target.Secrets = append(e.target.Secrets, secret)
 		var end time.Time
 		if r.Expires[i] != nil {
 			end = *r.Expires[i]
 		}
-		e.expires = append(e.expires, end)
+		if event.Signature(r.Kinds[i]) == event.SignV1a {
+			e.target.Keys, e.keyEnds = append(e.target.Keys, event.SigningKey(secret)), append(e.keyEnds, end)
+			continue
+		}
+		e.target.Secrets, e.expires = append(e.target.Secrets, secret), append(e.expires, end)
 	}
 	if len(e.target.Secrets) == 0 && sealed != nil && !e.target.Unreadable {
 		e.target.Unusable = sealed.Error()
 	}
 	return e
+}
+
+// terms are the target's own, as far as they can be read: what cannot be would let it
+// have more than it asked for, so it then is owed nothing.
+func (e *entry) terms(own []byte) {
+	var d TargetDeclaration
+	if err := json.Unmarshal(own, &d); err != nil {
+		e.target.Unusable, e.target.Unreadable = "the stored declaration of the target cannot be decoded: "+err.Error(), true
+		e.target.Patterns = []event.Pattern{}
+		return
+	}
+	e.target.Tenant, e.target.Patterns, e.target.Headers = d.Tenant, d.Events, d.Headers
 }
 
 // opened is a declaration that was resolved, or what is wrong with it.
@@ -274,7 +294,7 @@ func (b *Book) Target(id event.TargetID) *event.Target {
 	if e == nil {
 		return nil
 	}
-	if !slices.ContainsFunc(e.expires, func(end time.Time) bool { return !end.IsZero() }) {
+	if !slices.ContainsFunc(slices.Concat(e.expires, e.keyEnds), func(end time.Time) bool { return !end.IsZero() }) {
 		return e.target
 	}
 	return e.withoutExpired(time.Now())
@@ -282,7 +302,12 @@ func (b *Book) Target(id event.TargetID) *event.Target {
 
 func (e *entry) withoutExpired(now time.Time) *event.Target {
 	live := *e.target
-	live.Secrets = nil
+	live.Secrets, live.Keys = nil, nil
+	for i, end := range e.keyEnds {
+		if end.IsZero() || now.Before(end) {
+			live.Keys = append(live.Keys, e.target.Keys[i])
+		}
+	}
 	for i, end := range e.expires {
 		if end.IsZero() || now.Before(end) {
 			live.Secrets = append(live.Secrets, e.target.Secrets[i])
@@ -301,7 +326,7 @@ func (b *Book) Match(eventType, tenant string) ([]*event.Target, int64) {
 	}
 	var matched []*event.Target
 	for _, e := range p.targets {
-		if !e.target.Deleted && e.target.Receiver.Wants(eventType, tenant) {
+		if e.target.Wants(eventType, tenant) {
 			matched = append(matched, e.target)
 		}
 	}

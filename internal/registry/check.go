@@ -74,12 +74,22 @@ func (d *Declaration) checkEvents(flaws *event.Flaws) {
 }
 
 func (d *Declaration) checkDestination(flaws *event.Flaws, checkURL func(string) error) {
-	if d.URL == "" {
-		flaws.Add("/url", "is required: a receiver needs a destination")
-		return
+	switch {
+	case d.URL == "" && !d.FanOut:
+		flaws.Add("/url", "is required: a receiver needs a destination, a url or fan_out")
+	case d.FanOut && d.URL != "":
+		flaws.Add("/fan_out", "and url exclude each other: with fan_out each target has a url of its own")
+	case d.FanOut && d.Secret != "":
+		flaws.Add("/secret", "has no meaning with fan_out: each target has a secret of its own")
+	case d.URL != "":
+		if err := checkURL(d.URL); err != nil {
+			flaws.Add("/url", err.Error())
+		}
 	}
-	if err := checkURL(d.URL); err != nil {
-		flaws.Add("/url", err.Error())
+	for i, way := range d.Signatures {
+		if way != event.SignV1 && way != event.SignV1a {
+			flaws.Add("/signatures/"+strconv.Itoa(i), "may be v1 or v1a")
+		}
 	}
 	if d.Secret != "" {
 		if _, err := event.ParseSecret(d.Secret); err != nil {

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"slices"
 	"time"
 
 	"github.com/eventsvc/eventsvc/internal/event"
@@ -11,6 +12,8 @@ import (
 type Declaration struct {
 	Events            []event.Pattern   `json:"events" doc:"Event types wanted: exact, prefix.* or *." minItems:"1" maxItems:"200" example:"[\"order.*\"]"`
 	URL               string            `json:"url,omitempty" doc:"Where events are POSTed: http or https." maxLength:"2000" example:"https://shop.example.com/hooks"`
+	FanOut            bool              `json:"fan_out,omitempty" doc:"Instead of a url: it has targets, each of which gets a delivery of its own."`
+	Signatures        []event.Signature `json:"signatures,omitempty" doc:"How requests are signed: v1 (HMAC) alone, or v1a (Ed25519) beside it." enum:"v1,v1a" default:"[\"v1\"]"`
 	Secret            string            `json:"secret,omitempty" doc:"Signing secret to use instead of a generated one: whsec_ and base64 of 24-64 bytes. Write only."`
 	Mode              string            `json:"mode,omitempty" enum:"durable" default:"durable" doc:"When it runs and with which guarantee."`
 	Site              string            `json:"site,omitempty" enum:"relay" default:"relay" doc:"Where it runs."`
@@ -82,10 +85,14 @@ func (d *Declaration) Resolve(key string, def Defaults) *event.Receiver {
 		PermanentStatuses: d.PermanentStatuses,
 		MaxConcurrency:    defaultMaxConcurrency,
 		Trace:             d.Trace == nil || *d.Trace,
+		FanOut:            d.FanOut,
 		PauseScope:        d.PauseScope,
 	}
 	if r.PauseScope == "" {
 		r.PauseScope = event.PauseLane
+		if d.FanOut {
+			r.PauseScope = event.PauseTarget
+		}
 	}
 	if d.OnFailure != nil {
 		r.OnFailure = d.OnFailure.URL
@@ -103,6 +110,14 @@ func (d *Declaration) Resolve(key string, def Defaults) *event.Receiver {
 		r.PermanentStatuses = defaultPermanent
 	}
 	return r
+}
+
+// Ways are those in which requests are signed: v1 always.
+func (d *Declaration) Ways() []event.Signature {
+	if slices.Contains(d.Signatures, event.SignV1a) {
+		return []event.Signature{event.SignV1, event.SignV1a}
+	}
+	return []event.Signature{event.SignV1}
 }
 
 func (d *Declaration) lane() string {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -31,7 +32,9 @@ type Receiver struct {
 // cannot be read it is what it wants, with the reason.
 func (r *Receiver) Declared() (d Declaration, flaw string) {
 	d, flaw = readDeclaration(r.Declaration)
-	d.URL = r.URL
+	if !d.FanOut {
+		d.URL = r.URL
+	}
 	return d, flaw
 }
 
@@ -72,7 +75,7 @@ func (r *Registry) Declare(ctx context.Context, key string, d Declaration, ifVer
 		if err != nil {
 			return err
 		}
-		if found && old.URL == d.URL && sameJSON(old.Declaration, stored) {
+		if found && (d.FanOut || old.URL == d.URL) && sameJSON(old.Declaration, stored) {
 			if err := r.sameSecret(ctx, tx, old.TargetID, d.Secret); err != nil {
 				return err
 			}
@@ -107,11 +110,7 @@ func (r *Registry) replace(ctx context.Context, tx pgx.Tx, key string, d Declara
 	if err := tx.QueryRow(ctx, sqlPutReceiver, pgx.NamedArgs{"key": key, "lane": lane, "declaration": stored, "revision": revision}).Scan(&id); err != nil {
 		return fmt.Errorf("put receiver %s: %w", key, err)
 	}
-	var target event.TargetID
-	if err := tx.QueryRow(ctx, sqlPutTarget, pgx.NamedArgs{"receiver": id, "name": "", "url": d.URL, "revision": revision}).Scan((*int32)(&target)); err != nil {
-		return fmt.Errorf("put the address of receiver %s: %w", key, err)
-	}
-	secret, err := r.firstSecret(ctx, tx, target, d.Secret, found)
+	secret, err := r.putOwn(ctx, tx, id, d)
 	if err != nil {
 		return err
 	}
@@ -123,33 +122,50 @@ func (r *Registry) replace(ctx context.Context, tx pgx.Tx, key string, d Declara
 	return nil
 }
 
-// firstSecret gives a new receiver the given secret, or one of the service's making.
-// A receiver that exists keeps its own; changing it is a rotation.
-func (r *Registry) firstSecret(ctx context.Context, tx pgx.Tx, target event.TargetID, given string, found bool) (event.Secret, error) {
-	if found {
-		return nil, r.sameSecret(ctx, tx, target, given)
+// putOwn writes a receiver's own address. A new one gets the given secret, or one of the
+// service's making; one that exists keeps its own, as changing that is a rotation. A
+// receiver with targets has no address of its own: what was owed to an earlier one is
+// still delivered there.
+func (r *Registry) putOwn(ctx context.Context, tx pgx.Tx, id int32, d Declaration) (event.Secret, error) {
+	if d.FanOut {
+		return nil, nil
 	}
-	secret := newSecret()
-	if given != "" {
-		var err error
-		if secret, err = event.ParseSecret(given); err != nil {
-			return nil, event.Flaws{{Pointer: "/secret", Message: err.Error()}}
-		}
+	own := []NamedTarget{{Name: "", TargetDeclaration: TargetDeclaration{URL: d.URL, Secret: d.Secret}}}
+	known, err := knownTargets(ctx, tx, id, own)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := tx.Exec(ctx, sqlDropSecrets, pgx.NamedArgs{"target": target}); err != nil {
-		return nil, fmt.Errorf("forget old secrets: %w", err)
+	revision, err := currentRevision(ctx, tx)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := tx.Exec(ctx, sqlAddSecret, pgx.NamedArgs{"target": target, "sealed": r.o.Sealer.Seal(target, secret)}); err != nil {
-		return nil, fmt.Errorf("add a secret: %w", err)
+	puts, err := r.putTargets(ctx, tx, &Receiver{ID: id}, d.Ways(), own, known, revision)
+	if err != nil && !errors.Is(err, errUnchanged) {
+		return nil, err
 	}
-	return secret, nil
+	if err := r.keepKeys(ctx, tx, puts[0].Target.ID, d.Ways()); err != nil {
+		return nil, err
+	}
+	return puts[0].Secret, nil
+}
+
+// keepKeys gives an address a key pair where it is to sign with one and has none.
+func (r *Registry) keepKeys(ctx context.Context, tx pgx.Tx, id event.TargetID, ways []event.Signature) error {
+	if !slices.Contains(ways, event.SignV1a) {
+		return nil
+	}
+	live, err := r.liveSecrets(ctx, tx, id, event.SignV1a)
+	if err != nil || len(live) > 0 {
+		return err
+	}
+	return r.succeed(ctx, tx, id, event.SignV1a, newSecret(), 0)
 }
 
 func (r *Registry) sameSecret(ctx context.Context, tx pgx.Tx, target event.TargetID, given string) error {
 	if given == "" {
 		return nil
 	}
-	rows, err := tx.Query(ctx, sqlLiveSecrets, pgx.NamedArgs{"target": target})
+	rows, err := tx.Query(ctx, sqlLiveSecrets, pgx.NamedArgs{"target": int32(target), "kind": event.SignV1})
 	if err != nil {
 		return fmt.Errorf("read the live secrets: %w", err)
 	}
@@ -284,6 +300,13 @@ func (r *Registry) Erase(ctx context.Context, alongside func(tx pgx.Tx) error) e
 		}
 		return alongside(tx)
 	})
+}
+
+func currentRevision(ctx context.Context, tx pgx.Tx) (revision int64, err error) {
+	if err := tx.QueryRow(ctx, sqlCurrentRevision).Scan(&revision); err != nil {
+		return 0, fmt.Errorf("read the registry's revision: %w", err)
+	}
+	return revision, nil
 }
 
 // write runs one change of the registry in a transaction that holds its next

@@ -83,6 +83,14 @@ func (s *Sealer) Seal(target event.TargetID, secret event.Secret) []byte {
 	return box.Seal(out, nonce, secret, boundTo(target))
 }
 
+// Newest reports whether a secret is stored as Seal would store it today.
+func (s *Sealer) Newest(stored []byte) bool {
+	if !s.Sealing() {
+		return len(stored) > 0 && stored[0] == versionOpen
+	}
+	return len(stored) > sealedHeader && stored[0] == versionSealed && binary.BigEndian.Uint32(stored[1:]) == s.seal
+}
+
 // Open reads the stored form back, or answers [ErrSealed].
 func (s *Sealer) Open(target event.TargetID, stored []byte) (event.Secret, error) {
 	switch {

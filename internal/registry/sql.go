@@ -13,12 +13,6 @@ var (
 	sqlListReceivers string
 	//go:embed sql/put_receiver.sql
 	sqlPutReceiver string
-	//go:embed sql/put_target.sql
-	sqlPutTarget string
-	//go:embed sql/add_secret.sql
-	sqlAddSecret string
-	//go:embed sql/drop_secrets.sql
-	sqlDropSecrets string
 	//go:embed sql/live_secrets.sql
 	sqlLiveSecrets string
 	//go:embed sql/remove_receiver.sql
@@ -37,6 +31,34 @@ var (
 	sqlRemoveType string
 	//go:embed sql/read_types.sql
 	sqlReadTypes string
+	//go:embed sql/put_targets.sql
+	sqlPutTargets string
+	//go:embed sql/find_target.sql
+	sqlFindTarget string
+	//go:embed sql/list_targets.sql
+	sqlListTargets string
+	//go:embed sql/remove_target.sql
+	sqlRemoveTarget string
+	//go:embed sql/pause_target.sql
+	sqlPauseTarget string
+	//go:embed sql/disable_target.sql
+	sqlDisableTarget string
+	//go:embed sql/known_targets.sql
+	sqlKnownTargets string
+	//go:embed sql/add_secrets.sql
+	sqlAddSecrets string
+	//go:embed sql/drop_secrets.sql
+	sqlDropSecrets string
+	//go:embed sql/expire_secrets.sql
+	sqlExpireSecrets string
+	//go:embed sql/touch_target.sql
+	sqlTouchTarget string
+	//go:embed sql/all_secrets.sql
+	sqlAllSecrets string
+	//go:embed sql/reseal_secret.sql
+	sqlResealSecret string
+	//go:embed sql/current_revision.sql
+	sqlCurrentRevision string
 	//go:embed sql/list_lanes.sql
 	sqlListLanes string
 	//go:embed sql/pause_lane.sql

@@ -112,15 +112,15 @@ func (m *memory) Claim(ctx context.Context, worker event.WorkerID, _ int, quotas
 	return ledger.Claims{Claims: claimed, Revision: 1}, nil
 }
 
-func (m *memory) Record(ctx context.Context, worker event.WorkerID, entries []ledger.Entry) ([]bool, error) {
+func (m *memory) Record(ctx context.Context, worker event.WorkerID, entries []ledger.Entry) ([]bool, []ledger.Health, error) {
 	if err := m.silence(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.records++
 	if m.down {
-		return nil, errDown
+		return nil, nil, errDown
 	}
 	recorded := make([]bool, len(entries))
 	for i, e := range entries {
@@ -138,7 +138,7 @@ func (m *memory) Record(ctx context.Context, worker event.WorkerID, entries []le
 		}
 		r.by, r.lease, r.AvailableAt = 0, time.Time{}, time.Now().Add(e.Settlement.Wait)
 	}
-	return recorded, nil
+	return recorded, nil, nil
 }
 
 func (m *memory) Release(ctx context.Context, worker event.WorkerID, fences []event.Fence) error {

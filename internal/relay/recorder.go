@@ -16,6 +16,7 @@ type recorder struct {
 	ledger Ledger
 	worker event.WorkerID
 	log    *slog.Logger
+	turned func([]ledger.Health)
 	in     chan *line
 }
 
@@ -34,8 +35,8 @@ const (
 	maxRetryPause = time.Second
 )
 
-func newRecorder(l Ledger, worker event.WorkerID, log *slog.Logger) *recorder {
-	return &recorder{ledger: l, worker: worker, log: log, in: make(chan *line, maxBatch)}
+func newRecorder(l Ledger, worker event.WorkerID, log *slog.Logger, turned func([]ledger.Health)) *recorder {
+	return &recorder{ledger: l, worker: worker, log: log, turned: turned, in: make(chan *line, maxBatch)}
 }
 
 // record writes one settlement and reports whether it stands. False: the claim was
@@ -113,7 +114,11 @@ func (r *recorder) try(ctx context.Context, batch []*line) ([]bool, error) {
 	for i, l := range batch {
 		entries[i] = l.Entry
 	}
-	return r.ledger.Record(ctx, r.worker, entries)
+	recorded, turns, err := r.ledger.Record(ctx, r.worker, entries)
+	if len(turns) > 0 && r.turned != nil {
+		r.turned(turns)
+	}
+	return recorded, err
 }
 
 // live drops the lines whose leases have lapsed: their rows are no longer ours.

@@ -18,7 +18,7 @@ type Ledger interface {
 	Claim(ctx context.Context, worker event.WorkerID, maxClaims int, quotas []ledger.Quota) (ledger.Claims, error)
 	ClaimOne(ctx context.Context, worker event.WorkerID, id event.ID, lease time.Duration) (event.Claim, int64, error)
 	TargetOf(ctx context.Context, id event.ID) (event.TargetID, int64, error)
-	Record(ctx context.Context, worker event.WorkerID, entries []ledger.Entry) ([]bool, error)
+	Record(ctx context.Context, worker event.WorkerID, entries []ledger.Entry) ([]bool, []ledger.Health, error)
 	Release(ctx context.Context, worker event.WorkerID, fences []event.Fence) error
 	Backlog(ctx context.Context) ([]event.TargetID, int64, error)
 	Report(ctx context.Context, worker event.WorkerID, lanes []string, succeeded map[event.TargetID]time.Duration) error
@@ -55,6 +55,10 @@ type Options struct {
 	Poll      time.Duration // how long a missed wake-up can go unnoticed: 1s
 	Grace     time.Duration // how long a stop waits for attempts under way: 25s
 	MaxClaims int           // lost claims after which a row is poison: 10
+
+	// Turned, where given, is told how targets of fan-out receivers fare when that has
+	// turned. It must not block.
+	Turned func([]ledger.Health)
 
 	Lanes Lanes
 	// Once ends the relay when nothing that is due is left; Limit, unless 0, after so

@@ -35,7 +35,7 @@ type Runner struct {
 // NewRunner makes a runner; Run must run for attempts to be recorded.
 func NewRunner(o Options) *Runner {
 	o = o.withDefaults()
-	r := &Runner{Options: o, recorder: newRecorder(o.Ledger, o.Worker, o.Log), teller: newTeller(o.Courier, o.Log), wishes: make(chan struct{}, maxWishes)}
+	r := &Runner{Options: o, recorder: newRecorder(o.Ledger, o.Worker, o.Log, o.Turned), teller: newTeller(o.Courier, o.Log), wishes: make(chan struct{}, maxWishes)}
 	r.work, r.cut = context.WithCancel(context.Background())
 	return r
 }
@@ -210,7 +210,12 @@ func (r *Runner) settle(ctx context.Context, c *event.Claim, v event.Verdict, be
 }
 
 func entry(c *event.Claim, v *event.Verdict, s event.Settlement) ledger.Entry {
+	watched := event.TargetID(0)
+	if c.To.Name != "" {
+		watched = c.TargetID
+	}
 	return ledger.Entry{
+		Watched:    watched,
 		Fence:      c.Fence,
 		Settlement: s,
 		Attempt: event.Attempt{

@@ -20,6 +20,9 @@ func (c *Courier) writeHeaders(h http.Header, ctx context.Context, claim *event.
 	for name, value := range to.Headers {
 		h.Set(name, value)
 	}
+	for name, value := range claim.To.Headers {
+		h.Set(name, value)
+	}
 	set := func(name, value string) { h[http.CanonicalHeaderKey(name)] = []string{value} }
 	set("User-Agent", c.agent)
 	set("Content-Type", contentType(claim.Format))
@@ -29,7 +32,7 @@ func (c *Courier) writeHeaders(h http.Header, ctx context.Context, claim *event.
 	stamp := strconv.FormatInt(now.Unix(), 10)
 	set("Webhook-Id", about.WebhookID)
 	set("Webhook-Timestamp", stamp)
-	set("Webhook-Signature", sign(claim.To.Secrets, about.WebhookID, stamp, body))
+	set("Webhook-Signature", sign(claim.To.Secrets, claim.To.Keys, about.WebhookID, stamp, body))
 	set("Eventsvc-Event-Id", about.EventID.Text(event.EventPrefix))
 	set("Eventsvc-Event-Type", about.Type)
 	set("Eventsvc-Delivery-Id", about.DeliveryID.Text(event.DeliveryPrefix))

@@ -11,7 +11,9 @@ import (
 // sign is the webhook-signature of Standard Webhooks 1.0: for each live secret, newest
 // first, "v1," and the base64 of HMAC-SHA256 over id.timestamp.body, separated by single
 // spaces. A receiver that knows any of the secrets can verify it.
-func sign(secrets []event.Secret, id, timestamp string, body []byte) string {
+//
+// Key pairs sign the same content as "v1a," and the base64 of Ed25519, behind the secrets.
+func sign(secrets []event.Secret, keys []event.SigningKey, id, timestamp string, body []byte) string {
 	const item = len("v1,") + 44 + 1
 	out := make([]byte, 0, item*len(secrets))
 	var sum [sha256.Size]byte
@@ -24,6 +26,17 @@ func sign(secrets []event.Secret, id, timestamp string, body []byte) string {
 		}
 		out = append(out, "v1,"...)
 		out = base64.StdEncoding.AppendEncode(out, mac.Sum(sum[:0]))
+	}
+	if len(keys) == 0 {
+		return string(out)
+	}
+	content := append([]byte(id+"."+timestamp+"."), body...)
+	for _, key := range keys {
+		if len(out) > 0 {
+			out = append(out, ' ')
+		}
+		out = append(out, "v1a,"...)
+		out = base64.StdEncoding.AppendEncode(out, key.Sign(content))
 	}
 	return string(out)
 }

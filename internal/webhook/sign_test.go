@@ -1,6 +1,9 @@
 package webhook
 
 import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -23,7 +26,7 @@ func secret(t testing.TB, text string) event.Secret {
 // The vector of the Standard Webhooks specification's own tests.
 func TestSignatureMatchesTheSpecificationsVector(t *testing.T) {
 	key := secret(t, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-	got := sign([]event.Secret{key}, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`))
+	got := sign([]event.Secret{key}, nil, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`))
 	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -31,9 +34,31 @@ func TestSignatureMatchesTheSpecificationsVector(t *testing.T) {
 
 func TestEverySecretSignsNewestFirst(t *testing.T) {
 	old, new := secret(t, "whsec_"+strings.Repeat("A", 32)), secret(t, "whsec_"+strings.Repeat("B", 32))
-	both := sign([]event.Secret{new, old}, "id", "1", []byte("{}"))
-	if want := sign([]event.Secret{new}, "id", "1", []byte("{}")) + " " + sign([]event.Secret{old}, "id", "1", []byte("{}")); both != want {
+	both := sign([]event.Secret{new, old}, nil, "id", "1", []byte("{}"))
+	if want := sign([]event.Secret{new}, nil, "id", "1", []byte("{}")) + " " + sign([]event.Secret{old}, nil, "id", "1", []byte("{}")); both != want {
 		t.Errorf("got %s, want %s", both, want)
+	}
+}
+
+// v1a is Ed25519 over the same content, behind the secrets' signatures.
+func TestAKeyPairSignsBesideTheSecrets(t *testing.T) {
+	seed := make([]byte, ed25519.SeedSize)
+	seed[0] = 7
+	key := event.SigningKey(seed)
+	got := strings.Split(sign([]event.Secret{secret(t, "whsec_"+strings.Repeat("A", 32))}, []event.SigningKey{key}, "id", "1", []byte("{}")), " ")
+	if len(got) != 2 || !strings.HasPrefix(got[0], "v1,") || !strings.HasPrefix(got[1], "v1a,") {
+		t.Fatalf("got %q", got)
+	}
+	public, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(key.Public(), "whpk_"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(got[1], "v1a,"))
+	if err != nil || !ed25519.Verify(public, []byte("id.1.{}"), signature) || ed25519.Verify(public, []byte("id.2.{}"), signature) {
+		t.Errorf("the signature does not verify: %v", err)
+	}
+	if shown := fmt.Sprintf("%v %+v %#v %s %q", key, key, key, key, key); strings.Contains(shown, "7") {
+		t.Errorf("the key shows itself: %s", shown)
 	}
 }
 
@@ -51,7 +76,7 @@ func TestVerifyAgreesWithTheReferenceLibrary(t *testing.T) {
 		h := http.Header{}
 		h.Set("webhook-id", "dlv_1")
 		h.Set("webhook-timestamp", itoa(stamp))
-		h.Set("webhook-signature", sign([]event.Secret{secret(t, text)}, "dlv_1", itoa(stamp), body))
+		h.Set("webhook-signature", sign([]event.Secret{secret(t, text)}, nil, "dlv_1", itoa(stamp), body))
 		return h, body
 	}
 	for name, c := range map[string]struct {
@@ -88,6 +113,6 @@ func BenchmarkSign(b *testing.B) {
 	key, body := []event.Secret{make(event.Secret, 32)}, make([]byte, 2048)
 	b.ReportAllocs()
 	for b.Loop() {
-		sign(key, "dlv_01jxkg2c8zf3v9e4m6r7t8w9ya", "1614265330", body)
+		sign(key, nil, "dlv_01jxkg2c8zf3v9e4m6r7t8w9ya", "1614265330", body)
 	}
 }

@@ -60,7 +60,7 @@ func (c *Courier) Tell(ctx context.Context, to *event.Target, n *event.Notice) e
 	req.Header.Set("Content-Type", contentType(event.FormatStandard))
 	req.Header.Set("Webhook-Id", id)
 	req.Header.Set("Webhook-Timestamp", stamp)
-	req.Header.Set("Webhook-Signature", sign(to.Secrets, id, stamp, body))
+	req.Header.Set("Webhook-Signature", sign(to.Secrets, to.Keys, id, stamp, body))
 	resp, err := c.client.Do(req)
 	if err != nil {
 		_, reason := explain(ctx, err, 0)

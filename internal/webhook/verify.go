@@ -40,7 +40,7 @@ func Verify(h http.Header, body []byte, now time.Time, secrets ...event.Secret) 
 		}
 		known = true
 		for _, secret := range secrets {
-			if hmac.Equal([]byte(signature), []byte(sign([]event.Secret{secret}, id, stamp, body))) {
+			if hmac.Equal([]byte(signature), []byte(sign([]event.Secret{secret}, nil, id, stamp, body))) {
 				return nil
 			}
 		}

@@ -6,7 +6,7 @@ WITH c AS MATERIALIZED (  -- a fence: without it a nested loop may run the LIMIT
   FROM unnest(@targets::integer[], @quotas::integer[], @floors::timestamptz[], @leases::interval[])
     AS q(target_id, n, floor, lease)
   -- Read here, so that no claim that begins after a pause has committed takes a row.
-  JOIN eventsvc.targets t   ON t.id = q.target_id   AND t.paused_at IS NULL
+  JOIN eventsvc.targets t   ON t.id = q.target_id   AND t.paused_at IS NULL AND t.disabled_at IS NULL
   JOIN eventsvc.receivers r ON r.id = t.receiver_id AND r.paused_at IS NULL
   JOIN eventsvc.lanes l     ON l.id = r.lane_id     AND (l.paused_at IS NULL OR r.deleted_at IS NOT NULL OR t.deleted_at IS NOT NULL)  -- an orphan is no lane's
   CROSS JOIN LATERAL (

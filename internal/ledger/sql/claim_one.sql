@@ -5,7 +5,7 @@ WITH u AS (
   FROM eventsvc.targets t, eventsvc.receivers r, eventsvc.lanes l
   WHERE h.id = @id
     AND h.claimed_by = 0
-    AND t.id = h.target_id   AND t.paused_at IS NULL
+    AND t.id = h.target_id   AND t.paused_at IS NULL AND t.disabled_at IS NULL
     AND r.id = t.receiver_id AND r.paused_at IS NULL
     AND l.id = r.lane_id     AND l.paused_at IS NULL
   RETURNING h.id, h.event_id, h.target_id, h.attempts, h.max_attempts, h.sending, h.format, h.claimed_at, h.lease_until,

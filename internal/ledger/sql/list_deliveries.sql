@@ -52,7 +52,7 @@ SELECT d.id, d.event_id, e.type, r.key AS receiver, t.name AS target, l.name AS 
        coalesce(w.name, '') AS claimed_by, nullif(d.claimed_at, '-infinity') AS claimed_at, nullif(d.lease_until, '-infinity') AS lease_until,
        d.completed_at,
        x.number AS last_number, coalesce(x.outcome::text, '') AS last_outcome, coalesce(x.class, '') AS last_class, coalesce(x.error, '') AS last_error,
-       t.paused_at IS NOT NULL OR r.paused_at IS NOT NULL OR l.paused_at IS NOT NULL AS paused
+       t.paused_at IS NOT NULL OR t.disabled_at IS NOT NULL OR r.paused_at IS NOT NULL OR l.paused_at IS NOT NULL AS paused
 FROM d
 JOIN eventsvc.events e    ON e.id = d.event_id
 JOIN eventsvc.targets t   ON t.id = d.target_id

@@ -1,4 +1,4 @@
--- ledger: settle claims: rows that end move to settled, the others go back; every attempt is kept. Answers the ids recorded; one that is missing had lost its claim.
+-- ledger: settle claims: rows that end move to settled, the others go back; every attempt is kept. Answers the ids recorded, one that is missing had lost its claim; and each target that went from well to failing, died again, or recovered.
 WITH a AS MATERIALIZED (
   SELECT *
   FROM unnest(@ids::uuid[], @claimed::timestamptz[], @statuses::text[], @spent::smallint[], @waits::interval[], @untils::timestamptz[],
@@ -45,5 +45,36 @@ trail AS (
   SELECT event_id, id, number, outcome::eventsvc.outcome, @worker, started_at, duration_ms, http_status, nullif(class, ''), nullif(error, ''), evidence
   FROM done
   WHERE outcome <> ''
+),
+-- How targets of fan-out receivers fare. The rows are locked in order, so that no two
+-- batches deadlock.
+deaths AS (
+  SELECT target_id, count(*)::integer AS n FROM gone WHERE status = 'dead' AND target_id = ANY (@watched::integer[]) GROUP BY target_id ORDER BY target_id
+),
+sick AS (
+  INSERT INTO eventsvc.target_health AS h (target_id, dead, incident)
+  SELECT target_id, n, 1 FROM deaths
+  ON CONFLICT (target_id) DO UPDATE SET
+    incident = h.incident + CASE WHEN h.dead = 0 THEN 1 ELSE 0 END,
+    dead     = h.dead + excluded.dead
+  RETURNING h.target_id, h.dead, h.incident
+),
+risen AS (
+  SELECT h.target_id
+  FROM eventsvc.target_health h
+  WHERE h.dead > 0
+    AND h.target_id = ANY (@watched::integer[])
+    AND h.target_id IN (SELECT target_id FROM gone WHERE status = 'succeeded')
+    AND h.target_id NOT IN (SELECT target_id FROM deaths)
+  ORDER BY h.target_id
+  FOR UPDATE
+),
+well AS (
+  UPDATE eventsvc.target_health h SET dead = 0 FROM risen WHERE h.target_id = risen.target_id AND h.dead > 0
+  RETURNING h.target_id, h.incident
 )
-SELECT id FROM done;
+SELECT id, NULL::integer AS target_id, NULL::integer AS dead, NULL::integer AS died, NULL::integer AS incident FROM done
+UNION ALL
+SELECT NULL, s.target_id, s.dead, d.n, s.incident FROM sick s JOIN deaths d ON d.target_id = s.target_id
+UNION ALL
+SELECT NULL, target_id, 0, 0, incident FROM well;

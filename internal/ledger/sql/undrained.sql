@@ -18,7 +18,7 @@ aside AS (
 )
 SELECT count(*)
 FROM eventsvc.owed o
-JOIN eventsvc.targets t   ON t.id = o.target_id   AND t.paused_at IS NULL
+JOIN eventsvc.targets t   ON t.id = o.target_id   AND t.paused_at IS NULL AND t.disabled_at IS NULL
 JOIN eventsvc.receivers r ON r.id = t.receiver_id AND r.paused_at IS NULL
 JOIN eventsvc.lanes l     ON l.id = r.lane_id     AND l.paused_at IS NULL
 WHERE o.claimed_by <> 0

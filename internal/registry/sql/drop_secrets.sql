@@ -1,2 +1,2 @@
--- registry: forget all secrets of a target.
-DELETE FROM eventsvc.secrets WHERE target_id = @target;
+-- registry: forget all secrets of targets.
+DELETE FROM eventsvc.secrets WHERE target_id = ANY (@targets::integer[]);

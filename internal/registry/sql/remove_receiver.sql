@@ -7,7 +7,7 @@ WITH gone AS (
     AND (@version::integer <= 0 OR version = @version)
   RETURNING id)
 UPDATE eventsvc.targets t
-SET deleted_at = now(), paused_at = NULL, revision = @revision
+SET deleted_at = now(), paused_at = NULL, disabled_at = NULL, revision = @revision
 FROM gone
 WHERE t.receiver_id = gone.id
 RETURNING t.id;

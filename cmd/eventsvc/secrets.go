@@ -1,0 +1,27 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eventsvc/eventsvc/internal/app"
+)
+
+func secretsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "secrets", Short: "Look after stored signing secrets", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd.AddCommand(verb("reseal", "Seal every stored secret with the newest key",
+		"With EVENTSVC_SECRET_KEY=new,old it seals anew what the old key sealed, or what is stored unsealed; then the old key can be taken away. It changes nothing where a secret cannot be opened.",
+		func(cmd *cobra.Command) error {
+			return operating(cmd, func(o *app.Operator) error {
+				n, err := o.Registry.Reseal(cmd.Context())
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "resealed %d\n", n)
+				return nil
+			})
+		}))
+	return cmd
+}

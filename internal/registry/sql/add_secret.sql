@@ -1,2 +1,0 @@
--- registry: one more live secret of a target.
-INSERT INTO eventsvc.secrets (target_id, sealed) VALUES (@target, @sealed);
