@@ -30,7 +30,7 @@ func explain(ctx context.Context, err error, timeout time.Duration) (event.Class
 	var dns *net.DNSError
 	var op *net.OpError
 	switch {
-	case guarded(err):
+	case errors.Is(err, ErrGuarded):
 		return event.ClassGuarded, guardedReason(err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return event.ClassTimeout, "no answer within " + event.Duration(timeout).String()
