@@ -7,81 +7,99 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-
-	"golang.org/x/net/idna"
 )
 
+// maxURL bounds an address to send to, in bytes.
 const maxURL = 2000
 
-// CheckURL says what is wrong with an address to send to, or nil: it is what can be
-// said before a name is resolved.
+// CheckURL says what is wrong with an address to send to, and what would do, or nil. It
+// is what can be said when the address is declared: no name is resolved, so none of what
+// a name leads to is told. The address that is dialled is judged again, each time.
 func (p *Policy) CheckURL(raw string) error {
+	u, port, err := readURL(raw)
+	if err != nil {
+		return err
+	}
+	return p.checkHost(u.Hostname(), port)
+}
+
+// readURL reads an address to send to, and the port that it leads to.
+func readURL(raw string) (*url.URL, uint16, error) {
 	if len(raw) > maxURL {
-		return fmt.Errorf("is %d characters long; at most %d are allowed", len(raw), maxURL)
+		return nil, 0, fmt.Errorf("is %d characters long; at most %d are allowed", len(raw), maxURL)
 	}
 	u, err := url.Parse(raw)
 	switch {
+	case err != nil && strings.Contains(err.Error(), "invalid port"):
+		return nil, 0, errPort
 	case err != nil || u.Opaque != "" || strings.ContainsAny(raw, " \t\r\n"):
-		return errors.New("is no URL")
+		return nil, 0, errors.New("is no URL; write one such as https://shop.example.com/hooks")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("must begin with https:// or http://")
+		return nil, 0, errors.New("must begin with https:// or http://")
 	case u.User != nil:
-		return errors.New("must not hold a user or password; send credentials in a header")
+		return nil, 0, errors.New("must not hold a user or password; send credentials in a header")
 	case u.Fragment != "" || strings.HasSuffix(raw, "#"):
-		return errors.New("must not hold a fragment: it would never be sent")
+		return nil, 0, errors.New("must not hold a fragment: it would never be sent")
 	case u.Hostname() == "":
-		return errors.New("must name a host")
+		return nil, 0, errors.New("must name a host")
 	}
-	if port := u.Port(); port != "" {
-		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			return errors.New("has no valid port")
-		}
-	}
-	return p.checkHost(u.Hostname())
+	port, err := portOf(u)
+	return u, port, err
 }
 
-func (p *Policy) checkHost(host string) error {
+var errPort = errors.New("has no valid port: write one of 1 to 65535, or leave it out")
+
+func portOf(u *url.URL) (uint16, error) {
+	switch {
+	case u.Port() != "":
+		n, err := strconv.ParseUint(u.Port(), 10, 16)
+		if err != nil || n == 0 {
+			return 0, errPort
+		}
+		return uint16(n), nil
+	case u.Scheme == "https":
+		return 443, nil
+	}
+	return 80, nil
+}
+
+// checkHost refuses a host that is not spelled plainly, since others may read it as
+// another one than we do, and an address that the policy denies.
+func (p *Policy) checkHost(host string, port uint16) error {
 	if addr, err := netip.ParseAddr(host); err == nil {
-		return p.denied(addr)
+		if addr.Zone() != "" {
+			return errors.New("must not name a zone (%" + addr.Zone() + "): it means something on one machine only; write the address without it")
+		}
+		return p.checkAddr(addr, port)
 	}
-	ascii, err := idna.Lookup.ToASCII(strings.TrimSuffix(host, "."))
-	if err != nil && strings.ContainsFunc(host, func(r rune) bool { return r > '~' }) {
-		return errors.New("does not name a host")
-	}
-	if err == nil {
-		host = strings.ToLower(ascii)
-	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return p.denied(addr)
-	}
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return p.denied(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
-	}
-	if looksNumeric(host) {
-		return errors.New("names its host by a number in an unusual spelling; write the address as four decimal numbers")
+	plain, flaw := plainHost(host)
+	switch {
+	case flaw != nil && plain == "":
+		return flaw
+	case flaw != nil:
+		if err := p.checkHost(plain, port); err != nil {
+			return fmt.Errorf("%w; and %s %w", flaw, plain, err)
+		}
+		return fmt.Errorf("%w; write %s", flaw, plain)
+	case plain == "localhost" || strings.HasSuffix(plain, ".localhost"): // RFC 6761, 6.3
+		return p.checkLocalhost(port)
 	}
 	return nil
 }
 
-// denied is check in the words of a declaration: it names the rule and the setting.
-func (p *Policy) denied(addr netip.Addr) error {
-	j := p.Judge(netip.AddrPortFrom(addr, 0))
+// checkLocalhost passes when either of the two addresses that it stands for may be
+// dialled.
+func (p *Policy) checkLocalhost(port uint16) error {
+	if p.Judge(netip.AddrPortFrom(netip.IPv6Loopback(), port)).Allowed {
+		return nil
+	}
+	return p.checkAddr(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
+}
+
+func (p *Policy) checkAddr(a netip.Addr, port uint16) error {
+	j := p.Judge(netip.AddrPortFrom(a, port))
 	if j.Allowed {
 		return nil
 	}
 	return errors.New("leads to " + j.kind + ", which the egress policy denies" + j.open.clause())
-}
-
-// looksNumeric reports whether the last label is a number, decimal, octal or
-// hexadecimal: no name ends so, but some resolvers read it as an IPv4 address
-// (127.1, 0x7f000001, 017700000001).
-func looksNumeric(host string) bool {
-	last := host[strings.LastIndexByte(host, '.')+1:]
-	if last == "" {
-		return false
-	}
-	_, err := strconv.ParseUint(last, 0, 64)
-	_, errDecimal := strconv.ParseUint(last, 10, 64)
-	return err == nil || errDecimal == nil
 }
