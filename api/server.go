@@ -20,6 +20,7 @@ import (
 	"github.com/eventsvc/eventsvc/internal/fire"
 	"github.com/eventsvc/eventsvc/internal/ledger"
 	"github.com/eventsvc/eventsvc/internal/registry"
+	"github.com/eventsvc/eventsvc/internal/webhook"
 )
 
 // Rooms are what the API stands on.
@@ -48,6 +49,8 @@ type Rooms struct {
 	Forgive func()
 	// Look, where given, makes the service one for tests: it wakes the relays.
 	Look func()
+	// Explain says what the egress policy says of a URL.
+	Explain func(ctx context.Context, url string) webhook.Explanation
 	// Inbox, where given, takes webhooks at /dev/inbox.
 	Inbox   http.Handler
 	Tracer  trace.TracerProvider
@@ -120,6 +123,7 @@ func (s *server) describe(router chi.Router) huma.API {
 	s.deliveries(api)
 	s.operations(api)
 	s.lanes(api)
+	s.egress(api)
 	s.eventTypes(api)
 	s.correlations(api)
 	s.catalogue(api)

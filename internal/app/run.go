@@ -280,7 +280,7 @@ func (h *house) serve(ctx context.Context, relayed <-chan struct{}) error {
 	rooms := api.Rooms{
 		Desk: h.desk, Registry: h.registry, Ledger: h.ledger, Gate: h.gate(), Ready: h.gauge.checks,
 		Metrics: h.tel.Metrics, Tracer: h.tel.Traces, Log: h.Log, Version: h.Version,
-		Deliver: h.runner.Deliver, Target: h.book.Target, Wake: h.wake, Watch: h.watch, Prune: h.prune(),
+		Deliver: h.runner.Deliver, Target: h.book.Target, Wake: h.wake, Watch: h.watch, Prune: h.prune(), Explain: h.courier.Explain,
 	}
 	if h.relay != nil {
 		rooms.Pauses, rooms.Deaf = h.relay.Pauses, h.bell.Deaf

@@ -21,6 +21,8 @@ import (
 type Courier struct {
 	client    *http.Client
 	transport *http.Transport
+	policy    *Policy
+	dns       *net.Resolver
 	agent     string
 	source    string
 }
@@ -52,10 +54,15 @@ func New(o Options) *Courier {
 	if policy == nil {
 		policy = NewPolicy()
 	}
+	if o.DNS == nil {
+		o.DNS = net.DefaultResolver
+	}
 	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: o.DNS, Control: policy.control}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	c := &Courier{
+		policy: policy,
+		dns:    o.DNS,
 		agent:  "eventsvc/" + o.Version,
 		source: o.Source,
 		transport: &http.Transport{
