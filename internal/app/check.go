@@ -10,7 +10,6 @@ import (
 	"github.com/eventsvc/eventsvc/internal/ledger"
 	"github.com/eventsvc/eventsvc/internal/pg"
 	"github.com/eventsvc/eventsvc/internal/registry"
-	"github.com/eventsvc/eventsvc/internal/webhook"
 )
 
 // Finding is something that somebody should look at. Its code is stable: EV-E is an
@@ -50,7 +49,7 @@ func CheckUp(ctx context.Context, c Config, log *slog.Logger) ([]Finding, error)
 	if !sealer.Sealing() {
 		found = append(found, Finding{"EV-W001", "signing secrets are stored unsealed: EVENTSVC_SECRET_KEY is not set"})
 	}
-	r := registry.New(pool, registry.Options{Defaults: c.defaults(), Sealer: sealer, CheckURL: webhook.NewPolicy(c.allowed()...).CheckURL})
+	r := registry.New(pool, registry.Options{Defaults: c.defaults(), Sealer: sealer, CheckURL: c.policy().CheckURL})
 	declared, err := checkDeclared(ctx, r, c)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
@@ -236,12 +235,15 @@ func (c *Config) sealKeys() ([][]byte, error) {
 	return keys, nil
 }
 
-func (c *Config) allowed() []netip.Prefix {
-	allowed, err := webhook.ParseAllowed(c.AllowPrivate)
+// policy is the egress policy that the settings ask for.
+func (c *Config) policy() *webhook.Policy {
+	opened, err := webhook.ParseAllowed(c.AllowPrivate)
 	if err != nil {
 		panic(err) // Check has read it
 	}
-	return allowed
+	policy := webhook.NewPolicy(opened...)
+	policy.OwnAt(c.Listen)
+	return policy
 }
 
 func (c *Config) defaults() registry.Defaults {

@@ -13,7 +13,6 @@ import (
 	"github.com/eventsvc/eventsvc/internal/ledger"
 	"github.com/eventsvc/eventsvc/internal/pg"
 	"github.com/eventsvc/eventsvc/internal/registry"
-	"github.com/eventsvc/eventsvc/internal/webhook"
 )
 
 // Operator is what a command needs that works on the database itself: the same rooms
@@ -60,7 +59,7 @@ func (o *Operator) furnish(ctx context.Context, c Config, log *slog.Logger) erro
 	if err != nil {
 		return err
 	}
-	o.Registry = registry.New(o.pool, registry.Options{Defaults: c.defaults(), Sealer: sealer, CheckURL: webhook.NewPolicy(c.allowed()...).CheckURL})
+	o.Registry = registry.New(o.pool, registry.Options{Defaults: c.defaults(), Sealer: sealer, CheckURL: c.policy().CheckURL})
 	book := o.Registry.NewBook(slog.New(slog.DiscardHandler))
 	if err := book.Read(ctx); err != nil {
 		return err

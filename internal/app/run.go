@@ -89,6 +89,7 @@ type house struct {
 	*Process
 	pools    *pools
 	tel      *telemetry
+	policy   *webhook.Policy
 	courier  *webhook.Courier
 	bell     *pg.Bell
 	book     *registry.Book
@@ -125,11 +126,10 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 	if err != nil {
 		return nil, err
 	}
-	policy := webhook.NewPolicy(p.Config.allowed()...)
-	h := &house{Process: p, pools: pools, tel: tel, gauge: &gauge{pool: pools.health}}
-	h.courier = webhook.New(webhook.Options{Version: p.Version, Source: p.Config.Source, Policy: policy})
+	h := &house{Process: p, pools: pools, tel: tel, gauge: &gauge{pool: pools.health}, policy: p.Config.policy()}
+	h.courier = webhook.New(webhook.Options{Version: p.Version, Source: p.Config.Source, Policy: h.policy})
 	h.bell = pg.NewBell(pools.health, p.Log)
-	h.registry = registry.New(pools.api, registry.Options{Defaults: p.Config.defaults(), Sealer: sealer, CheckURL: policy.CheckURL})
+	h.registry = registry.New(pools.api, registry.Options{Defaults: p.Config.defaults(), Sealer: sealer, CheckURL: h.policy.CheckURL})
 	h.book = h.registry.NewBook(p.Log)
 	if err := h.book.Read(ctx); err != nil {
 		return nil, err
@@ -211,6 +211,10 @@ func (h *house) wake(targets []event.TargetID) {
 
 // run starts every part and waits. A part that fails stops the others.
 func (h *house) run(ctx context.Context) error {
+	listener, err := h.listen()
+	if err != nil {
+		return err
+	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	// What serves others ends after those it serves.
 	support, endSupport := context.WithCancel(context.WithoutCancel(ctx))
@@ -243,12 +247,12 @@ func (h *house) run(ctx context.Context) error {
 	group.Go(func() error { h.maintain(groupCtx); return nil })
 	group.Go(func() error { h.sweep(groupCtx); return nil })
 	if h.Role.API {
-		group.Go(func() error { return h.serve(groupCtx, relayed) })
+		group.Go(func() error { return h.serve(groupCtx, listener, relayed) })
 	} else if h.Ready != nil {
 		h.Ready("")
 	}
 	go func() { <-groupCtx.Done(); h.gauge.stopping.Store(true) }()
-	err := group.Wait()
+	err = group.Wait()
 	endWatch()
 	<-watched
 	endSupport()
@@ -270,13 +274,23 @@ func (h *house) listenURL() string {
 	return h.Config.DatabaseURL
 }
 
-// serve answers requests until the context ends. It goes on answering while the relay
-// finishes what it has in hand, and then finishes what it has itself.
-func (h *house) serve(ctx context.Context, relayed <-chan struct{}) error {
+// listen opens the API's address, where the role has one: before the first attempt is
+// made, so that the policy knows it.
+func (h *house) listen() (net.Listener, error) {
+	if !h.Role.API {
+		return nil, nil
+	}
 	listener, err := net.Listen("tcp", h.Config.Listen)
 	if err != nil {
-		return ConfigError{fmt.Sprintf("EVENTSVC_LISTEN is %s, which cannot be listened on: %v", h.Config.Listen, errors.Unwrap(err))}
+		return nil, ConfigError{fmt.Sprintf("EVENTSVC_LISTEN is %s, which cannot be listened on: %v", h.Config.Listen, errors.Unwrap(err))}
 	}
+	h.policy.OwnAt(listener.Addr().String())
+	return listener, nil
+}
+
+// serve answers requests until the context ends. It goes on answering while the relay
+// finishes what it has in hand, and then finishes what it has itself.
+func (h *house) serve(ctx context.Context, listener net.Listener, relayed <-chan struct{}) error {
 	rooms := api.Rooms{
 		Desk: h.desk, Registry: h.registry, Ledger: h.ledger, Gate: h.gate(), Ready: h.gauge.checks,
 		Metrics: h.tel.Metrics, Tracer: h.tel.Traces, Log: h.Log, Version: h.Version,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"code.dny.dev/ssrf"
@@ -15,12 +16,13 @@ import (
 // the next time gains nothing.
 //
 // Denied are all of the IANA special-purpose registries, multicast, everything of IPv6
-// outside of what is routed publicly, and the well-known inner addresses of clouds; open
-// is what an operator opens, by prefix. IPv4 within IPv6 is judged by what it carries,
+// outside of what is routed publicly, the well-known inner addresses of clouds, and where
+// the service itself listens; open is what an operator opens, by prefix. IPv4 within IPv6 is judged by what it carries,
 // too.
 type Policy struct {
 	opened  []netip.Prefix
 	library *ssrf.Guardian // knows ranges as well: a row that is missing here is denied by it
+	own     atomic.Pointer[netip.AddrPort]
 }
 
 // ErrGuarded is the error of an address that the policy denies.
@@ -76,13 +78,13 @@ type Judgement struct {
 // Judge says whether an address may be dialled, and by which rule. IPv4 written as IPv6
 // is the IPv4 address that it is, and a zone changes nothing.
 func (p *Policy) Judge(to netip.AddrPort) Judgement {
-	a := to.Addr().Unmap().WithZone("")
+	a := bare(to.Addr())
 	by, opened := p.opener(a)
 	if cloud, found := find(clouds, a); found && !(opened && by.IsSingleIP()) {
 		return denied(cloud)
 	}
 	if !opened {
-		return p.unopened(a)
+		return p.unopened(netip.AddrPortFrom(a, to.Port()))
 	}
 	for _, inner := range embedded(a, by.Bits()) {
 		if j := p.Judge(netip.AddrPortFrom(inner, to.Port())); !j.Allowed {
@@ -95,12 +97,16 @@ func (p *Policy) Judge(to netip.AddrPort) Judgement {
 }
 
 // unopened judges an address that no operator opened.
-func (p *Policy) unopened(a netip.Addr) Judgement {
-	if row, found := find(ranges, a); found {
+func (p *Policy) unopened(to netip.AddrPort) Judgement {
+	if row, found := find(ranges, to.Addr()); found {
 		return denied(row)
 	}
-	if p.library.SafeAddr(a) != nil {
+	if p.library.SafeAddr(to.Addr()) != nil {
 		const kind = "outside of what is routed publicly"
+		return Judgement{Rule: kind, kind: kind, open: byPrefix}
+	}
+	if p.isOwn(to) {
+		const kind = "where eventsvc itself listens"
 		return Judgement{Rule: kind, kind: kind, open: byPrefix}
 	}
 	return Judgement{Allowed: true, Rule: "a public address"}
