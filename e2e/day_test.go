@@ -125,6 +125,7 @@ func TestConfigurationErrorsExit78WithOneLine(t *testing.T) {
 		"no boolean":           {[]string{good, "EVENTSVC_AUTO_MIGRATE=maybe"}, "serve", []string{"EVENTSVC_AUTO_MIGRATE", "true or false"}},
 		"cap below base":       {[]string{good, "EVENTSVC_BACKOFF_CAP=1s"}, "serve", []string{"EVENTSVC_BACKOFF_CAP", "below"}},
 		"bad prefix":           {[]string{good, "EVENTSVC_ALLOW_PRIVATE=10.0.0.1"}, "serve", []string{"EVENTSVC_ALLOW_PRIVATE", "CIDR"}},
+		"bad proxy":            {[]string{good, "EVENTSVC_EGRESS_PROXY=socks5://u:hunter2@proxy.example.com"}, "serve", []string{"EVENTSVC_EGRESS_PROXY", "http or https URL"}},
 		"bad key":              {[]string{good, "EVENTSVC_SECRET_KEY=abc"}, "serve", []string{"EVENTSVC_SECRET_KEY", "base64"}},
 		"bad address":          {[]string{good, "EVENTSVC_LISTEN=8080"}, "serve", []string{"EVENTSVC_LISTEN", "host:port"}},
 		"no database":          {nil, "serve", []string{"DATABASE_URL is not set"}},

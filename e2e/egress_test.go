@@ -1,6 +1,10 @@
 package e2e
 
 import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -27,5 +31,37 @@ func TestAnOperatorCanAskWhyAnAddressIsDenied(t *testing.T) {
 	}
 	if a := p.call(t, "POST", "/v1/egress/check", `{}`); a.status != 422 || a.at("errors.0.pointer") != "/url" {
 		t.Errorf("got %d %s", a.status, a.text)
+	}
+}
+
+// P8: with EVENTSVC_EGRESS_PROXY every webhook goes through it, asked for by address.
+func TestWebhooksGoThroughTheEgressProxy(t *testing.T) {
+	t.Parallel()
+	s := open(t, func(int, http.ResponseWriter, *http.Request) {})
+	asked := make(chan string, 10)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Method + " " + r.Host
+		to, err := net.Dial("tcp", r.Host)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer to.Close()
+		w.WriteHeader(http.StatusOK)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		go func() { io.Copy(to, conn); to.(*net.TCPConn).CloseWrite() }()
+		io.Copy(conn, to)
+	}))
+	t.Cleanup(proxy.Close)
+	p := start(t, pgtest.URL(t), []string{"EVENTSVC_EGRESS_PROXY=" + proxy.URL}, "serve")
+	p.declare(t, "r", `{"events":["*"],"url":"`+s.URL+`"}`)
+	p.settled(t, p.fire(t, "k", `{"type":"a.b","data":1}`).at("deliveries.0.id"), "succeeded")
+	if got := <-asked; got != "CONNECT "+s.Listener.Addr().String() {
+		t.Errorf("the proxy was asked %s", got)
 	}
 }

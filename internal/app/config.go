@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -49,6 +50,7 @@ type Config struct {
 	MaxRetryAfter event.Duration `env:"EVENTSVC_MAX_RETRY_AFTER" envDefault:"1d" doc:"No receiver's Retry-After is honoured for longer."`
 	StrictTypes   bool           `env:"EVENTSVC_STRICT_TYPES" envDefault:"false" doc:"true: events of undeclared types are refused."`
 	AllowPrivate  string         `env:"EVENTSVC_ALLOW_PRIVATE" envDefault:"false" doc:"true: webhooks may go to loopback and private addresses; or a list of CIDR prefixes."`
+	EgressProxy   string         `env:"EVENTSVC_EGRESS_PROXY" doc:"URL of a forward proxy that webhooks and on_failure go through, by CONNECT. Names are resolved and judged here."`
 
 	Retention  event.Duration `env:"EVENTSVC_RETENTION" envDefault:"90d" doc:"How long events are kept once all their deliveries are terminal; owed work is never pruned."`
 	PruneEvery event.Duration `env:"EVENTSVC_PRUNE_EVERY" envDefault:"1m" doc:"How often what is past its retention is pruned; 0s: only by eventsvc prune."`
@@ -187,6 +189,7 @@ func (c *Config) Check() error {
 		c.checkKeys(),
 		c.checkURLs(),
 		parses("EVENTSVC_ALLOW_PRIVATE", c.AllowPrivate, webhook.ParseAllowed),
+		parses("EVENTSVC_EGRESS_PROXY", c.EgressProxy, webhook.ParseProxy),
 	)
 }
 
@@ -233,6 +236,15 @@ func (c *Config) sealKeys() ([][]byte, error) {
 		keys = append(keys, key)
 	}
 	return keys, nil
+}
+
+// proxy is the forward proxy that the settings ask for, or nil.
+func (c *Config) proxy() *url.URL {
+	proxy, err := webhook.ParseProxy(c.EgressProxy)
+	if err != nil {
+		panic(err) // Check has read it
+	}
+	return proxy
 }
 
 // policy is the egress policy that the settings ask for.

@@ -33,6 +33,7 @@ type Options struct {
 	Source  string        // of CloudEvents that name none; default eventsvc
 	Policy  *Policy       // which addresses may be dialled; nil is NewPolicy()
 	DNS     *net.Resolver // nil is the system's
+	Proxy   *url.URL      // a forward proxy that all goes through; nil is none
 }
 
 // Bounds of an attempt, beside the receiver's own timeout.
@@ -50,24 +51,27 @@ const (
 // Go's client send a request again within one call, and one attempt must be one request
 // on the wire (P6); over HTTP/1.1 a request without a body to rewind is never resent.
 func New(o Options) *Courier {
-	policy := o.Policy
-	if policy == nil {
-		policy = NewPolicy()
+	if o.Policy == nil {
+		o.Policy = NewPolicy()
 	}
 	if o.DNS == nil {
 		o.DNS = net.DefaultResolver
 	}
-	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: o.DNS, Control: policy.control}
+	agent := "eventsvc/" + o.Version
+	dial := (&net.Dialer{Timeout: connectTimeout, Resolver: o.DNS, Control: o.Policy.control}).DialContext
+	if o.Proxy != nil {
+		dial = newProxy(&o, agent).DialContext
+	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	c := &Courier{
-		policy: policy,
+		policy: o.Policy,
 		dns:    o.DNS,
-		agent:  "eventsvc/" + o.Version,
+		agent:  agent,
 		source: o.Source,
 		transport: &http.Transport{
-			Proxy:                  nil,
-			DialContext:            dialer.DialContext,
+			Proxy:                  nil, // it would be given names; see proxy
+			DialContext:            dial,
 			TLSHandshakeTimeout:    tlsTimeout,
 			Protocols:              protocols,
 			DisableCompression:     true,

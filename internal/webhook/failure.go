@@ -29,11 +29,14 @@ func explain(ctx context.Context, err error, timeout time.Duration) (event.Class
 	}
 	var dns *net.DNSError
 	var op *net.OpError
+	var proxied proxyError
 	switch {
 	case errors.Is(err, ErrGuarded):
 		return event.ClassGuarded, guardedReason(err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return event.ClassTimeout, "no answer within " + event.Duration(timeout).String()
+	case errors.As(err, &proxied):
+		return proxied.class, proxied.Error()
 	case errors.As(err, &dns):
 		return event.ClassDNS, dnsReason(dns)
 	case isTLS(err):
@@ -122,6 +125,16 @@ func expiry(cert *x509.Certificate, now time.Time) string {
 func isTimeout(err error) bool {
 	var t net.Error
 	return errors.As(err, &t) && t.Timeout()
+}
+
+// cause is the innermost reason of an error of package net, without the addresses that
+// stand around it.
+func cause(err error) string {
+	var op *net.OpError
+	for errors.As(err, &op) {
+		err = op.Err
+	}
+	return plain(err)
 }
 
 // plain is an error's text without the address it names, bounded.
