@@ -17,8 +17,8 @@ import (
 //
 // Denied are all of the IANA special-purpose registries, multicast, everything of IPv6
 // outside of what is routed publicly, the well-known inner addresses of clouds, and where
-// the service itself listens; open is what an operator opens, by prefix. IPv4 within IPv6 is judged by what it carries,
-// too.
+// the service itself listens; open is what an operator opens, by prefix. IPv4 within IPv6
+// is judged by what it carries, too.
 type Policy struct {
 	opened  []netip.Prefix
 	library *ssrf.Guardian // knows ranges as well: a row that is missing here is denied by it
