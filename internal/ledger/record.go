@@ -118,9 +118,9 @@ func (l *Ledger) record(ctx context.Context, worker event.WorkerID, entries []En
 type columns struct {
 	ids                                       [][16]byte
 	evidence                                  [][]byte
-	claimed, started                          []time.Time
+	claimed                                   []time.Time
 	untils                                    []*time.Time
-	waits                                     []time.Duration
+	waits, ages                               []time.Duration
 	spent, numbers, http                      []int16
 	durations, watched                        []int32
 	statuses, outcomes, classes, errorsColumn []string
@@ -128,7 +128,7 @@ type columns struct {
 
 func newColumns(n int) *columns {
 	return &columns{
-		ids: make([][16]byte, 0, n), evidence: make([][]byte, 0, n), claimed: make([]time.Time, 0, n), started: make([]time.Time, 0, n),
+		ids: make([][16]byte, 0, n), evidence: make([][]byte, 0, n), claimed: make([]time.Time, 0, n), ages: make([]time.Duration, 0, n),
 		untils: make([]*time.Time, 0, n), waits: make([]time.Duration, 0, n), spent: make([]int16, 0, n), numbers: make([]int16, 0, n),
 		http: make([]int16, 0, n), durations: make([]int32, 0, n), statuses: make([]string, 0, n), outcomes: make([]string, 0, n),
 		classes: make([]string, 0, n), errorsColumn: make([]string, 0, n),
@@ -152,7 +152,8 @@ func (c *columns) add(e *Entry) {
 	c.untils = append(c.untils, until)
 	c.numbers = append(c.numbers, int16(a.Number))
 	c.outcomes = append(c.outcomes, string(a.Outcome))
-	c.started = append(c.started, a.StartedAt)
+	// How long ago, by our own clock: the tables hold the database's times.
+	c.ages = append(c.ages, max(time.Since(a.StartedAt), 0))
 	c.durations = append(c.durations, int32(a.Duration.Milliseconds()))
 	c.http = append(c.http, int16(a.HTTPStatus))
 	c.classes = append(c.classes, string(a.Class))
@@ -163,7 +164,7 @@ func (c *columns) add(e *Entry) {
 func (c *columns) args(worker event.WorkerID) pgx.NamedArgs {
 	return pgx.NamedArgs{
 		"ids": c.ids, "claimed": c.claimed, "statuses": c.statuses, "spent": c.spent, "waits": c.waits, "untils": c.untils,
-		"numbers": c.numbers, "outcomes": c.outcomes, "started": c.started, "durations": c.durations, "http": c.http,
+		"numbers": c.numbers, "outcomes": c.outcomes, "ages": c.ages, "durations": c.durations, "http": c.http,
 		"classes": c.classes, "errors": c.errorsColumn, "evidence": c.evidence, "worker": int32(worker), "watched": c.watched,
 	}
 }
