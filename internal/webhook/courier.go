@@ -19,7 +19,6 @@ import (
 // Courier makes attempts. It is safe for concurrent use, and keeps connections open
 // between attempts.
 type Courier struct {
-	client    *http.Client
 	transport *http.Transport
 	policy    *Policy
 	dns       *net.Resolver
@@ -84,10 +83,6 @@ func New(o Options) *Courier {
 	if c.source == "" {
 		c.source = "eventsvc"
 	}
-	c.client = &http.Client{
-		Transport:     c.transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 	return c
 }
 
@@ -105,7 +100,9 @@ func (c *Courier) Attempt(ctx context.Context, claim *event.Claim) event.Verdict
 	if err != nil {
 		return undeliverable(err, began)
 	}
-	resp, err := c.client.Do(req)
+	// The transport alone, without a client around it: so there is nothing that could
+	// follow a redirect, or stumble over one.
+	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
 		return seen.finish(failure(ctx, err, claim.To.Receiver.Timeout))
 	}
@@ -130,11 +127,24 @@ func (c *Courier) Check(claim *event.Claim) error {
 	if len(claim.Event.Data) == 0 {
 		return errors.New("the event has no data")
 	}
-	if _, err := url.Parse(claim.To.URL); err != nil {
-		return errors.New("the address cannot be read")
+	if err := sendable(claim.To.URL); err != nil {
+		return err
 	}
 	if err := wellFormed(claim.Event.Data); err != nil {
 		return fmt.Errorf("data is no JSON: %w", err)
+	}
+	return nil
+}
+
+// sendable says why no request can be made to a stored address, without repeating it, or
+// is nil.
+func sendable(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return errors.New("the address cannot be read: " + safeText(withoutURL(err).Error(), maxReason))
+	case u.Scheme != "https" && u.Scheme != "http", u.Hostname() == "":
+		return errors.New("the address is not one of http or https that names a host")
 	}
 	return nil
 }
@@ -156,9 +166,12 @@ func (c *Courier) request(ctx context.Context, claim *event.Claim, now time.Time
 	if err != nil {
 		return nil, err
 	}
+	if err := sendable(claim.To.URL); err != nil {
+		return nil, err
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, claim.To.URL, io.NopCloser(bytes.NewReader(body)))
 	if err != nil {
-		return nil, err
+		return nil, withoutURL(err)
 	}
 	// A body that can be rewound lets the client send the request again by itself, on a
 	// kept-alive connection that turns out dead. A body that cannot, never.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/eventsvc/eventsvc/internal/event"
@@ -100,22 +101,28 @@ func testimony(resp *http.Response) event.Response {
 	return r
 }
 
-// safeHeader is a header's value as text, without control characters, and cut. A
-// Location is kept without its query, which may hold a secret.
+// safeHeader is a header's value as safeText. A Location is kept without its query,
+// which may hold a secret.
 func safeHeader(name, v string) string {
 	if name == "Location" {
 		v, _, _ = strings.Cut(v, "?")
 	}
-	v = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+	return safeText(v, maxKeptHeader)
+}
+
+// safeText is foreign text in one line that can be stored and shown: valid UTF-8 without
+// control characters, of at most that many bytes.
+func safeText(s string, most int) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(v, "\uFFFD"))
-	if len(v) > maxKeptHeader {
-		v = string(wholeRunes([]byte(v[:maxKeptHeader])))
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	if len(s) > most {
+		s = string(wholeRunes([]byte(s[:most])))
 	}
-	return v
+	return s
 }
 
 // wholeRunes drops the start of a rune that was cut at the end.

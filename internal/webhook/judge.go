@@ -74,5 +74,5 @@ func answered(status int) string {
 	if text := http.StatusText(status); text != "" {
 		return fmt.Sprintf("answered %d %s", status, text)
 	}
-	return fmt.Sprintf("answered %d", status)
+	return fmt.Sprintf("answered %03d", status)
 }

@@ -124,7 +124,7 @@ func (x *proxy) reach(ctx context.Context) (net.Conn, error) {
 	secure := tls.Client(conn, x.tls)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		conn.Close()
-		return nil, proxyError{event.ClassTLS, "cannot be trusted: " + tlsReason(err)}
+		return nil, proxyError{event.ClassTLS, "cannot be trusted: " + tlsReason(err, time.Now())}
 	}
 	return secure, nil
 }

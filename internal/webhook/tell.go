@@ -49,9 +49,12 @@ func (c *Courier) Tell(ctx context.Context, to *event.Target, n *event.Notice) e
 	if err != nil {
 		return fmt.Errorf("encode the notice: %w", err)
 	}
+	if err := sendable(to.Receiver.OnFailure); err != nil {
+		return fmt.Errorf("on_failure cannot be told: %w", err)
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.Receiver.OnFailure, io.NopCloser(bytes.NewReader(body)))
 	if err != nil {
-		return fmt.Errorf("on_failure is no address: %w", err)
+		return fmt.Errorf("on_failure is no address: %w", withoutURL(err))
 	}
 	req.GetBody = nil
 	req.ContentLength = int64(len(body))
@@ -61,7 +64,7 @@ func (c *Courier) Tell(ctx context.Context, to *event.Target, n *event.Notice) e
 	req.Header.Set("Webhook-Id", id)
 	req.Header.Set("Webhook-Timestamp", stamp)
 	req.Header.Set("Webhook-Signature", sign(to.Secrets, to.Keys, id, stamp, body))
-	resp, err := c.client.Do(req)
+	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
 		_, reason := explain(ctx, err, 0)
 		return fmt.Errorf("%s", reason)
