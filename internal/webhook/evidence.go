@@ -61,6 +61,9 @@ func (s *sighting) finish(v event.Verdict) event.Verdict {
 const (
 	maxKeptBody   = 4 << 10
 	maxKeptHeader = 256
+	// maxRead is how much of a body is read to its end, so that the connection can be
+	// used again. A new connection is cheaper than reading more.
+	maxRead = 64 << 10
 )
 
 // keptHeaders are those worth keeping. Others may hold what is not ours to keep:
@@ -68,8 +71,8 @@ const (
 var keptHeaders = []string{"Content-Type", "Date", "Location", "Retry-After", "Server", "X-Request-Id",
 	"Eventsvc-Verdict", "Eventsvc-Counts", "Eventsvc-Not-Before"}
 
-// testimony is what the receiver said, made safe to store and to show: it reads at
-// most the part of the body that is kept, and takes what has come when the body breaks.
+// testimony is what the receiver said, made safe to store and to show. It takes what has
+// come when the body breaks, and reads no more of it than maxRead.
 func testimony(resp *http.Response) event.Response {
 	r := event.Response{}
 	for _, name := range keptHeaders {
@@ -85,9 +88,12 @@ func testimony(resp *http.Response) event.Response {
 		// deadline no longer ends a read of it, and silence would hold the attempt for ever.
 		return r
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxKeptBody+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxKeptBody+1))
 	if len(body) > maxKeptBody {
 		body, r.Cut = body[:maxKeptBody], true
+	}
+	if r.Cut && err == nil && resp.ContentLength <= maxRead {
+		io.CopyN(io.Discard, resp.Body, maxRead-maxKeptBody) // only for the connection's sake
 	}
 	text := body
 	if r.Cut {

@@ -3,6 +3,7 @@ package webhook
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -168,6 +169,36 @@ func TestOneAttemptIsOneRequestOnADeadKeptAliveConnection(t *testing.T) {
 				t.Errorf("%d requests for 2 attempts", p.requests())
 			}
 		})
+	}
+}
+
+// An answer of a page or so costs no connection; one that is longer is not worth it.
+func TestAConnectionIsUsedAgainAfterAnAnswerOfBoundedLength(t *testing.T) {
+	for size, reused := range map[int]bool{0: true, 4096: true, 4097: true, 20_000: true, 64 << 10: true, 64<<10 + 1: false, 1 << 20: false} {
+		p := listen(t, func(_ int, c net.Conn) bool {
+			fmt.Fprintf(c, "%sContent-Length: %d\r\n\r\n%s", ok, size, strings.Repeat("z", size))
+			return true
+		})
+		c, claim := courier(t), claimFor(p.url())
+		attempt(t, c, claim)
+		v := attempt(t, c, claim)
+		if got := v.Evidence.Timings.Reused; got != reused {
+			t.Errorf("after %d bytes: reused is %v, want %v", size, got, reused)
+		}
+		if r := v.Evidence.Response; len(r.Body) != min(size, 4096) || r.Cut != (size > 4096) {
+			t.Errorf("of %d bytes %d are kept, cut: %v", size, len(r.Body), r.Cut)
+		}
+	}
+}
+
+// P10: the body is evidence, and evidence may not hold up the record of a verdict that
+// is known, however long the receiver's timeout.
+func TestABodyIsWaitedForAMomentOnly(t *testing.T) {
+	p := listen(t, hangs(ok+"Content-Length: 9\r\n\r\nhalf"))
+	began := time.Now()
+	v := attempt(t, courier(t), claimFor(p.url(), func(r *event.Receiver) { r.Timeout = time.Minute }))
+	if took := time.Since(began); v.Ruling != event.Success || v.Evidence.Response.Body != "half" || took > 10*bodyPatience {
+		t.Errorf("got %+v after %v", v, took)
 	}
 }
 
