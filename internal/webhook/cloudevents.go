@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"net/url"
 	"time"
 
 	"github.com/eventsvc/eventsvc/internal/event"
@@ -28,20 +27,13 @@ func cloudEvent(e *event.Event, source string) []byte {
 	return append(b, '}')
 }
 
-// sourceOf is the event's source as a URI reference, which CloudEvents asks for.
+// sourceOf is the event's source, or the fallback, as a URI reference, which CloudEvents
+// asks for.
 func sourceOf(e *event.Event, fallback string) string {
-	switch {
-	case e.Source == "":
-		return fallback
-	case isReference(e.Source):
-		return e.Source
+	if e.Source == "" {
+		return reference(fallback)
 	}
-	return url.PathEscape(e.Source)
-}
-
-func isReference(s string) bool {
-	_, err := url.Parse(s)
-	return err == nil && visible(s) == s
+	return reference(e.Source)
 }
 
 // cloudEventHeaders are the attributes in CloudEvents' binary mode; the body is data

@@ -63,14 +63,13 @@ func visible(s string) string {
 	if clean {
 		return s
 	}
-	const hex = "0123456789ABCDEF"
 	var out strings.Builder
 	for i := range len(s) {
 		if plain(s[i]) {
 			out.WriteByte(s[i])
 			continue
 		}
-		out.Write([]byte{'%', hex[s[i]>>4], hex[s[i]&15]})
+		escape(&out, s[i])
 	}
 	return out.String()
 }
