@@ -190,9 +190,14 @@ func (d *Desk) write(ctx context.Context, slips []*slip, lockWait time.Duration)
 	return nil
 }
 
-// reach has the book read what is newer, for as long as a write may take.
+// reachTimeout bounds the reading of what is newer in the registry. It is generous: ten
+// thousand targets that were imported at once take a while to read, and a reading that is
+// cut off begins anew.
+const reachTimeout = 10 * time.Second
+
+// reach has the book read what is newer.
 func (d *Desk) reach(ctx context.Context, revision int64) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	return d.book.Reach(ctx, revision)
 }

@@ -6,12 +6,16 @@ LEFT JOIN LATERAL (
          (t.paused_at IS NOT NULL OR t.disabled_at IS NOT NULL OR r.paused_at IS NOT NULL OR l.paused_at IS NOT NULL) AS paused,
          (t.disabled_at IS NOT NULL) AS disabled,
          (t.deleted_at IS NOT NULL OR r.deleted_at IS NOT NULL) AS deleted,
-         ARRAY(SELECT s.sealed     FROM eventsvc.secrets s WHERE s.target_id = t.id AND s.expires_at > now() ORDER BY s.id DESC) AS sealed,
-         ARRAY(SELECT s.kind       FROM eventsvc.secrets s WHERE s.target_id = t.id AND s.expires_at > now() ORDER BY s.id DESC) AS kinds,
-         ARRAY(SELECT CASE WHEN s.expires_at < 'infinity' THEN s.expires_at END
-               FROM eventsvc.secrets s WHERE s.target_id = t.id AND s.expires_at > now() ORDER BY s.id DESC) AS expires
+         s.sealed, s.kinds, s.expires
   FROM eventsvc.targets t
   JOIN eventsvc.receivers r ON r.id = t.receiver_id
   JOIN eventsvc.lanes l ON l.id = r.lane_id
+  CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(k.sealed ORDER BY k.id DESC), '{}') AS sealed,
+           coalesce(array_agg(k.kind   ORDER BY k.id DESC), '{}') AS kinds,
+           coalesce(array_agg(CASE WHEN k.expires_at < 'infinity' THEN k.expires_at END ORDER BY k.id DESC), '{}') AS expires
+    FROM eventsvc.secrets k
+    WHERE k.target_id = t.id AND k.expires_at > now()
+  ) s
   WHERE greatest(t.revision, r.revision, l.revision) > @known
 ) x ON true;
