@@ -187,11 +187,7 @@ func (s *server) getDelivery(ctx context.Context, in *DeliveryID) (*deliveryOutp
 
 // delivery answers with one delivery as it stands.
 func (s *server) delivery(ctx context.Context, id event.ID, status int) (*deliveryOutput, error) {
-	d, err := s.Ledger.Find(ctx, id)
-	if err != nil {
-		return nil, s.explain(ctx, err)
-	}
-	attempts, err := s.Ledger.Attempts(ctx, d.EventID, d.ID)
+	d, attempts, err := s.Ledger.Look(ctx, id)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}

@@ -49,8 +49,18 @@ type Filter struct {
 
 // List is the deliveries that meet the filter, newest first.
 func (l *Ledger) List(ctx context.Context, f Filter) ([]Delivery, error) {
+	return list(ctx, l.pool, f)
+}
+
+// querier is a pool, or a transaction in which several readings see one state.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+func list(ctx context.Context, q querier, f Filter) ([]Delivery, error) {
 	// Planned for these very arguments: a generic plan would scan for every filter.
-	rows, err := l.pool.Query(ctx, sqlListDeliveries, pgx.QueryExecModeCacheDescribe, f.args())
+	rows, err := q.Query(ctx, sqlListDeliveries, pgx.QueryExecModeCacheDescribe, f.args())
 	if err != nil {
 		return nil, fmt.Errorf("list deliveries: %w", err)
 	}
@@ -80,11 +90,29 @@ const maxFanOut = 50_000
 
 // Find is one delivery, or [ErrNotFound].
 func (l *Ledger) Find(ctx context.Context, id event.ID) (Delivery, error) {
-	of, err := l.eventOf(ctx, id)
+	return find(ctx, l.pool, id)
+}
+
+// Look is one delivery with its trail, oldest first, both of one moment; or
+// [ErrNotFound].
+func (l *Ledger) Look(ctx context.Context, id event.ID) (d Delivery, trail []event.Attempt, err error) {
+	one := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = pgx.BeginTxFunc(ctx, l.pool, one, func(tx pgx.Tx) (err error) {
+		if d, err = find(ctx, tx, id); err != nil {
+			return err
+		}
+		trail, err = attempts(ctx, tx, d.EventID, id)
+		return err
+	})
+	return d, trail, err
+}
+
+func find(ctx context.Context, q querier, id event.ID) (Delivery, error) {
+	of, err := eventOf(ctx, q, id)
 	if err != nil {
 		return Delivery{}, err
 	}
-	found, err := l.List(ctx, Filter{Event: of, ID: id, Limit: 1})
+	found, err := list(ctx, q, Filter{Event: of, ID: id, Limit: 1})
 	if err != nil {
 		return Delivery{}, err
 	}
@@ -94,8 +122,12 @@ func (l *Ledger) Find(ctx context.Context, id event.ID) (Delivery, error) {
 	return found[0], nil
 }
 
-func (l *Ledger) eventOf(ctx context.Context, id event.ID) (of event.ID, err error) {
-	err = l.pool.QueryRow(ctx, sqlLocateDelivery, pgx.NamedArgs{"id": [16]byte(id)}).Scan((*[16]byte)(&of))
+func (l *Ledger) eventOf(ctx context.Context, id event.ID) (event.ID, error) {
+	return eventOf(ctx, l.pool, id)
+}
+
+func eventOf(ctx context.Context, q querier, id event.ID) (of event.ID, err error) {
+	err = q.QueryRow(ctx, sqlLocateDelivery, pgx.NamedArgs{"id": [16]byte(id)}).Scan((*[16]byte)(&of))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return of, ErrNotFound
 	}
@@ -107,7 +139,11 @@ func (l *Ledger) eventOf(ctx context.Context, id event.ID) (of event.ID, err err
 
 // Attempts is the trail of a delivery, oldest first.
 func (l *Ledger) Attempts(ctx context.Context, of, delivery event.ID) ([]event.Attempt, error) {
-	rows, err := l.pool.Query(ctx, sqlListAttempts, pgx.NamedArgs{"event": [16]byte(of), "delivery": [16]byte(delivery)})
+	return attempts(ctx, l.pool, of, delivery)
+}
+
+func attempts(ctx context.Context, q querier, of, delivery event.ID) ([]event.Attempt, error) {
+	rows, err := q.Query(ctx, sqlListAttempts, pgx.NamedArgs{"event": [16]byte(of), "delivery": [16]byte(delivery)})
 	if err != nil {
 		return nil, fmt.Errorf("list attempts: %w", err)
 	}
