@@ -86,23 +86,30 @@ type receipt struct {
 
 type fireInput struct {
 	Request
-	Key     string `header:"Idempotency-Key" doc:"1-255 visible ASCII characters, bare or quoted; the same for every retry. Required."`
+	Key     string `header:"Idempotency-Key" doc:"1-255 visible ASCII characters, bare or quoted; the same for every retry. Required, but for CloudEvents, whose source and id are the key where none is given."`
 	RawBody []byte `contentType:"application/json"`
 }
 
 type fireOutput struct {
+	Status   int
 	Location string `header:"Location"`
 	Replayed string `header:"Idempotent-Replayed" doc:"true where the key had been spent on this event before."`
-	Body     receipt
+	Body     any    // receipt, or batchAnswer
 }
 
 func (s *server) events(api huma.API) {
 	op := operation(http.MethodPost, "/v1/events", "fire-event", "Events", "Fire an event",
-		"Stores the key, the event and one delivery per receiver in one transaction. A 201 means that all of it is durable; any other answer means that none is. The same key again gets the same answer.")
-	op.DefaultStatus, op.MaxBodyBytes, op.SkipValidateBody = http.StatusCreated, maxFire+1, true
+		"Stores the key, the event and one delivery per receiver in one transaction. A 201 means that all of it is durable; any other answer means that none is. The same key again gets the same answer. CloudEvents 1.0 are taken in structured, binary and batch mode; each event of a batch is answered by itself.")
+	op.DefaultStatus, op.MaxBodyBytes, op.SkipValidateBody = http.StatusCreated, maxBatchBytes+1, true
+	op.Middlewares = huma.Middlewares{boundFires}
 	op.Errors = []int{400, 401, 409, 413, 415, 422, 503}
+	op.Responses = map[string]*huma.Response{
+		"200": documentAnswer[batchAnswer](api, "To a batch: each of its events was answered by itself."),
+		"201": documentAnswer[receipt](api, "The event is stored, or was before."),
+	}
 	huma.Register(api, op, s.fireEvent)
 	documentBody[firing](api, op, map[string]*huma.Example{"order": {Value: map[string]any{"type": "order.placed", "data": map[string]any{"order": 1042, "total": "19.90"}}}})
+	documentCloudEvents(api, op)
 
 	op = operation(http.MethodGet, "/v1/events/{id}", "get-event", "Events", "One event with its deliveries", "")
 	op.Errors = []int{401, 404, 503}
@@ -114,33 +121,66 @@ func (s *server) events(api huma.API) {
 }
 
 func (s *server) fireEvent(ctx context.Context, in *fireInput) (*fireOutput, error) {
-	draft, err := readDraft(in)
+	m := modeOf(in.header)
+	if m == batch {
+		return s.fireBatch(ctx, in)
+	}
+	draft, err := in.read(m)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	// The creation context (OpenTelemetry, messaging conventions): every attempt's span
-	// links to this one, or to the caller's where we record none.
-	ctx, span := s.tracer.Start(ctx, "send "+draft.Type, trace.WithSpanKind(trace.SpanKindProducer),
-		trace.WithAttributes(attribute.String("messaging.system", "eventsvc"), attribute.String("messaging.operation.name", "send"),
-			attribute.String("messaging.operation.type", "send"), attribute.String("messaging.destination.name", draft.Type)))
-	defer span.End()
-	draft.TraceParent = traceParent(trace.SpanContextFromContext(ctx))
-
-	r, err := s.Desk.Fire(ctx, draft)
+	r, err := s.fire(ctx, draft)
 	if err != nil {
+		if _, given, _ := in.key(); !given {
+			err = sameName(err)
+		}
 		return nil, s.explain(ctx, err)
 	}
-	span.SetAttributes(attribute.String("messaging.message.id", r.Event.ID.Text(event.EventPrefix)))
-	out := &fireOutput{Location: "/v1/events/" + r.Event.ID.Text(event.EventPrefix), Body: receipt{Event: showEvent(&r.Event), Deliveries: []owedAtFire{}}}
+	out := &fireOutput{Status: http.StatusCreated, Location: "/v1/events/" + r.Event.ID.Text(event.EventPrefix), Body: showReceipt(r)}
 	if r.Replayed {
 		out.Replayed = "true"
 	}
+	return out, nil
+}
+
+// read reads a fire of one event.
+func (in *fireInput) read(m mode) (*fire.Draft, error) {
+	if m == plain {
+		return readDraft(in)
+	}
+	return readCloudEvent(in, m)
+}
+
+// fire fires a draft within the span of its creation (OpenTelemetry, messaging
+// conventions): every attempt's span links to this one, or to the caller's where we
+// record none, or to that which the draft names.
+func (s *server) fire(ctx context.Context, draft *fire.Draft) (fire.Receipt, error) {
+	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer),
+		trace.WithAttributes(attribute.String("messaging.system", "eventsvc"), attribute.String("messaging.operation.name", "send"),
+			attribute.String("messaging.operation.type", "send"), attribute.String("messaging.destination.name", draft.Type))}
+	if draft.TraceParent != "" {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: spanContext(draft.TraceParent)}))
+	}
+	ctx, span := s.tracer.Start(ctx, "send "+draft.Type, options...)
+	defer span.End()
+	if draft.TraceParent == "" {
+		draft.TraceParent = traceParent(trace.SpanContextFromContext(ctx))
+	}
+	r, err := s.Desk.Fire(ctx, draft)
+	if err == nil {
+		span.SetAttributes(attribute.String("messaging.message.id", r.Event.ID.Text(event.EventPrefix)))
+	}
+	return r, err
+}
+
+func showReceipt(r fire.Receipt) receipt {
+	shown := receipt{Event: showEvent(&r.Event), Deliveries: []owedAtFire{}}
 	for _, o := range r.Owed {
-		out.Body.Deliveries = append(out.Body.Deliveries, owedAtFire{
+		shown.Deliveries = append(shown.Deliveries, owedAtFire{
 			ID: o.ID.Text(event.DeliveryPrefix), Receiver: o.Receiver, Target: o.Target, Status: event.Pending, AvailableAt: r.Event.RecordedAt.Add(o.Due).UTC(),
 		})
 	}
-	return out, nil
+	return shown
 }
 
 // traceParent is a span context in the form of W3C Trace Context, or "".
@@ -169,7 +209,7 @@ func readDraft(in *fireInput) (*fire.Draft, error) {
 		return nil, err
 	}
 	if len(data) > event.MaxData {
-		return nil, problem("payload-too-large", fmt.Sprintf("data is %d bytes; at most %d are allowed", len(data), event.MaxData))
+		return nil, tooMuchData(len(data))
 	}
 	var f firing
 	if err := decode(rest, &f); err != nil {
@@ -191,6 +231,10 @@ func readDraft(in *fireInput) (*fire.Draft, error) {
 		}
 	}
 	return draft, flaws.Err()
+}
+
+func tooMuchData(size int) *Problem {
+	return problem("payload-too-large", fmt.Sprintf("data is %d bytes; at most %d are allowed", size, event.MaxData))
 }
 
 type eventWithDeliveries struct {

@@ -64,10 +64,10 @@ func (b *bulkDeliveries) selection() (ledger.Selection, error) {
 		flaws.Add("/status", "may be pending, failed, dead or orphaned")
 	}
 	for pointer, text := range map[string]string{"/receiver": b.Receiver, "/lane": b.Lane, "/type": b.Type, "/tenant": b.Tenant} {
-		plain(&flaws, pointer, text)
+		refuseNUL(&flaws, pointer, text)
 	}
 	if b.Target != nil {
-		plain(&flaws, "/target", *b.Target)
+		refuseNUL(&flaws, "/target", *b.Target)
 	}
 	s.IDs = readIDs(&flaws, event.DeliveryPrefix, b.IDs)
 	checkLimit(&flaws, b.Limit)
@@ -98,8 +98,8 @@ func readIDs(flaws *event.Flaws, p event.Prefix, texts *[]string) []event.ID {
 	return ids
 }
 
-// plain refuses what no text in the tables can hold.
-func plain(flaws *event.Flaws, pointer, text string) {
+// refuseNUL refuses what no text in the tables can hold.
+func refuseNUL(flaws *event.Flaws, pointer, text string) {
 	if strings.ContainsRune(text, 0) {
 		flaws.Add(pointer, "must not hold NUL")
 	}
@@ -403,7 +403,7 @@ func (b *bulkEvents) all() (fire.ReplayAll, error) {
 		a.Filter.To = *b.To
 	}
 	for pointer, text := range map[string]string{"/type": b.Type, "/tenant": b.Tenant, "/subject": b.Subject, "/correlation_id": b.CorrelationID} {
-		plain(&flaws, pointer, text)
+		refuseNUL(&flaws, pointer, text)
 	}
 	checkLimit(&flaws, b.Limit)
 	if b.IDs != nil && (b.Type != "" || b.Tenant != "" || b.Subject != "" || b.CorrelationID != "" || b.From != nil || b.To != nil) {

@@ -144,6 +144,15 @@ func (a *server) explainIf(ctx context.Context, err error) error {
 	return a.explain(ctx, err)
 }
 
+// asProblem is what explain gave, as what it is.
+func asProblem(err error) *Problem {
+	var p *Problem
+	if !errors.As(err, &p) {
+		return internal()
+	}
+	return p
+}
+
 func unavailable() *Problem {
 	return problem("service-unavailable", "the service cannot reach its database just now; nothing was changed; ask again, with the same Idempotency-Key where there was one").with("Retry-After", "1")
 }

@@ -46,3 +46,9 @@ func documentBody[T any](api huma.API, op huma.Operation, examples map[string]*h
 		Content:  map[string]*huma.MediaType{"application/json": {Schema: schema, Examples: examples}},
 	}
 }
+
+// documentAnswer is an answer for the specification, where an operation has several.
+func documentAnswer[T any](api huma.API, description string) *huma.Response {
+	schema := api.OpenAPI().Components.Schemas.Schema(typeOf[T](), true, "")
+	return &huma.Response{Description: description, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+}

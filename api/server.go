@@ -135,7 +135,7 @@ func (s *server) describe(router chi.Router) huma.API {
 // documentData says that data may be any JSON: by its Go type it would be base64.
 func documentData(api huma.API) {
 	anything := &huma.Schema{Description: "Any JSON value, kept and sent byte for byte."}
-	for _, of := range []string{"Fact", "Chained"} {
+	for _, of := range []string{"Fact", "Chained", "CloudEvent"} {
 		api.OpenAPI().Components.Schemas.Map()[of].Properties["data"] = anything
 	}
 	api.OpenAPI().Paths["/v1/events"].Post.RequestBody.Content["application/json"].Schema.Properties["data"] = anything

@@ -228,12 +228,17 @@ func (p *process) try(method, path, body string, headers ...string) (answer, err
 	if err != nil {
 		return answer{}, err
 	}
+	return hear(resp)
+}
+
+// hear reads an answer to its end.
+func hear(resp *http.Response) (answer, error) {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	a := answer{status: resp.StatusCode, header: resp.Header, text: string(text)}
 	if strings.Contains(resp.Header.Get("Content-Type"), "json") {
 		if err := json.Unmarshal(text, &a.body); err != nil {
-			return a, fmt.Errorf("%s answered no JSON: %w: %s", path, err, text)
+			return a, fmt.Errorf("%s answered no JSON: %w: %s", resp.Request.URL.Path, err, text)
 		}
 	}
 	return a, err

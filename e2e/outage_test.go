@@ -125,3 +125,21 @@ func TestConnectionsToAServerThatWasDemotedAreLetGo(t *testing.T) {
 	load.more(t, 50)
 	load.delivered(t)
 }
+
+// P1: a batch of which nothing could be written is no success, and can be sent again.
+func TestABatchWithoutADatabaseIsAnsweredAsOneFireWouldBe(t *testing.T) {
+	t.Parallel()
+	db := ownDatabase(t)
+	p := start(t, db.URL(), []string{"EVENTSVC_AUTO_MIGRATE=true", "EVENTSVC_RELAY_WORKERS=0"}, "serve")
+	const one = `{"specversion":"1.0","source":"/s","id":"1","type":"a.b","data":1}`
+	send := func(body string) answer { return p.call(t, "POST", "/v1/events", body, "Content-Type", batched) }
+	db.crash()
+	if a := send("[" + one + "," + strings.Replace(one, `"1",`, `"2",`, 1) + "]"); a.status != 503 || a.at("code") != "service-unavailable" || a.header.Get("Retry-After") == "" {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	if a := send("[" + one + ",7]"); a.status != 200 || a.at("results.0.status") != "503" || a.at("results.1.status") != "422" {
+		t.Errorf("beside one that is refused: %d %s", a.status, a.text)
+	}
+	db.begin(t)
+	eventually(t, func() bool { return send("["+one+"]").at("results.0.status") == "201" }, func() string { return "the batch is never taken" })
+}

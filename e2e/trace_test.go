@@ -38,12 +38,17 @@ func TestAnAttemptIsTracedAndLinkedToItsEventsCreation(t *testing.T) {
 	if len(parts) != 4 || parts[1] == producers || w.header.Get("Tracestate") != "" || w.header.Get("Baggage") != "" {
 		t.Errorf("the receiver got %v", w.header)
 	}
+	// A CloudEvent brings the trace that it began in with it.
+	const begun = "4bf92f3577b34da6a3ce929d0e0e4736"
+	fired = p.call(t, "POST", "/v1/events", `1`, "ce-specversion", "1.0", "ce-id", "7", "ce-source", "/s", "ce-type", "a.b", "ce-traceparent", "00-"+begun+"-00f067aa0ba902b7-01")
+	s.next(t)
+	p.settled(t, fired.at("deliveries.0.id"), "succeeded")
 	if code := p.stop(t, syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	for _, id := range []string{producers, parts[1], parts[2]} {
+	for _, id := range []string{producers, begun, parts[1], parts[2]} {
 		raw, err := hex.DecodeString(id)
 		if err != nil || !bytes.Contains(exported.Bytes(), raw) {
 			t.Errorf("%s was not exported", id)
