@@ -152,10 +152,10 @@ func documentData(api huma.API) {
 const apiVersion = "1"
 
 // jsonFormat writes answers without escaping what needs no escape, and carries
-// embedded JSON as it is.
+// embedded JSON as it is but for the white space between its parts.
 var jsonFormat = huma.Format{
 	Marshal: func(w io.Writer, v any) error {
-		return json.MarshalWrite(w, v, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
+		return json.MarshalWrite(w, v, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true), json.Deterministic(true))
 	},
 	Unmarshal: func(data []byte, v any) error { return json.Unmarshal(data, v) },
 }

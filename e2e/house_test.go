@@ -237,7 +237,10 @@ func hear(resp *http.Response) (answer, error) {
 	text, err := io.ReadAll(resp.Body)
 	a := answer{status: resp.StatusCode, header: resp.Header, text: string(text)}
 	if strings.Contains(resp.Header.Get("Content-Type"), "json") {
-		if err := json.Unmarshal(text, &a.body); err != nil {
+		// Numbers as they are written: some are larger than any of Go's.
+		exact := json.NewDecoder(bytes.NewReader(text))
+		exact.UseNumber()
+		if err := exact.Decode(&a.body); err != nil {
 			return a, fmt.Errorf("%s answered no JSON: %w: %s", resp.Request.URL.Path, err, text)
 		}
 	}
