@@ -166,6 +166,8 @@ func (s *server) fire(ctx context.Context, draft *fire.Draft) (fire.Receipt, err
 	if draft.TraceParent == "" {
 		draft.TraceParent = traceParent(trace.SpanContextFromContext(ctx))
 	}
+	// A key's owner is the scope of its idempotency keys: two owners never meet.
+	draft.Producer = fire.Producer(caller(ctx).Number)
 	r, err := s.Desk.Fire(ctx, draft)
 	if err == nil {
 		span.SetAttributes(attribute.String("messaging.message.id", r.Event.ID.Text(event.EventPrefix)))

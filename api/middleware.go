@@ -111,11 +111,12 @@ func refuseOddText(next http.Handler) http.Handler {
 // authenticate lets nobody in before the body is read.
 func (s *server) authenticate(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		if err := s.Gate.Check(ctx.Header("Authorization")); err != nil {
-			writeProblem(api, ctx, denied(err))
+		admitted, p := s.admit(ctx.Context(), ctx.Header("Authorization"))
+		if p != nil {
+			writeProblem(api, ctx, p)
 			return
 		}
-		next(ctx)
+		next(huma.WithContext(ctx, admitted))
 	}
 }
 

@@ -90,6 +90,8 @@ func (a *server) explain(ctx context.Context, err error) error {
 		return p
 	case errors.As(err, &flaws):
 		return invalid(flaws)
+	case errors.Is(err, access.ErrUnauthorized):
+		return problem("unauthorized", "send a valid API key as: Authorization: Bearer <key>").with("WWW-Authenticate", `Bearer realm="eventsvc"`)
 	case errors.Is(err, fire.ErrKeyReused):
 		return problem("idempotency-key-reused", "this Idempotency-Key was used for an event with another body; use a new key for a new event")
 	case errors.Is(err, fire.ErrKeyInUse):
@@ -159,13 +161,6 @@ func unavailable() *Problem {
 
 func internal() *Problem {
 	return problem("internal-error", "the service failed; its log tells more under this request_id")
-}
-
-func denied(err error) *Problem {
-	if errors.Is(err, access.ErrForbidden) {
-		return problem("forbidden", "this API key may not do that")
-	}
-	return problem("unauthorized", "send a valid API key as: Authorization: Bearer <key>").with("WWW-Authenticate", `Bearer realm="eventsvc"`)
 }
 
 // adoptErrors makes huma's own findings problems of ours. They are about parameters,

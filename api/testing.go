@@ -34,10 +34,12 @@ func (s *server) mountTesting(router chi.Router) {
 // guarded asks for the API key, and answers what a handler returns.
 func (s *server) guarded(do func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := s.Gate.Check(r.Header.Get("Authorization")); err != nil {
-			denied(err).write(w, r)
+		admitted, p := s.admit(r.Context(), r.Header.Get("Authorization"))
+		if p != nil {
+			p.write(w, r)
 			return
 		}
+		r = r.WithContext(admitted)
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		answer, err := do(r)
 		if err != nil {

@@ -16,9 +16,6 @@ func serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if config.AdminKey == "" && config.Auth != "off" {
-				return app.NoKeys()
-			}
 			p := &app.Process{
 				Config: config, Role: app.Role{API: true, Relay: config.RelayWorkers > 0}, Version: currentVersion(), Log: config.Logger(cmd.ErrOrStderr()),
 				Ready: func(address string) { fmt.Fprintln(cmd.OutOrStdout(), "ready http://"+address) },

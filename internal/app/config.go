@@ -96,9 +96,9 @@ func NoDatabase() error {
 	return ConfigError{"DATABASE_URL is not set; give the URL of a PostgreSQL database, or run `eventsvc dev`, which needs none"}
 }
 
-// NoKeys is the error of a service that anybody could call.
+// NoKeys is the error of a service that nobody could call.
 func NoKeys() error {
-	return ConfigError{"EVENTSVC_ADMIN_KEY is not set, so nobody could call the API; set it, or EVENTSVC_AUTH=off where nobody else can reach it"}
+	return ConfigError{"EVENTSVC_ADMIN_KEY is not set and no API key is live, so nobody could call the API; set it, make one with `eventsvc keys create`, or set EVENTSVC_AUTH=off where nobody else can reach it"}
 }
 
 // NoWorkers is the error of a relay without workers.

@@ -99,6 +99,7 @@ type house struct {
 	gauge    *gauge
 	registry *registry.Registry
 	ledger   *ledger.Ledger
+	keys     *access.Keys
 	watch    *ledger.Watch
 	sentinel *sentinel
 }
@@ -138,7 +139,7 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 	if _, err := pg.MakePartitions(ctx, pools.health); err != nil {
 		return nil, err
 	}
-	h.ledger = ledger.New(pools.api)
+	h.ledger, h.keys = ledger.New(pools.api), access.NewKeys(pools.api)
 	h.watch = ledger.NewWatch(ledger.New(pools.health))
 	if err := tel.figures.Register(figures{h.watch}); err != nil {
 		return nil, fmt.Errorf("register the figures: %w", err)
@@ -146,6 +147,9 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 	h.desk = fire.NewDesk(fire.Options{Pool: pools.fire, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake})
 	h.sentinel = newSentinel(h, p.Config.DisableAfterDead)
 	if err := p.checkLanes(ctx, h.registry); err != nil {
+		return nil, err
+	}
+	if err := h.checkKeys(ctx); err != nil {
 		return nil, err
 	}
 	return h, p.hire(ctx, h, hook)
@@ -341,11 +345,23 @@ func worthTracing(r *http.Request) bool {
 	return r.URL.Path != "/livez" && r.URL.Path != "/readyz" && r.URL.Path != "/metrics"
 }
 
+// checkKeys refuses to serve an API that nobody could call.
+func (h *house) checkKeys(ctx context.Context) error {
+	if !h.Role.API || h.Config.Auth == "off" || h.Config.AdminKey != "" {
+		return nil
+	}
+	any, err := h.keys.Any(ctx)
+	if err == nil && !any {
+		err = NoKeys()
+	}
+	return err
+}
+
 func (h *house) gate() *access.Gate {
 	if h.Config.Auth == "off" {
-		return access.NewGate("")
+		return &access.Gate{}
 	}
-	return access.NewGate(h.Config.AdminKey)
+	return access.NewGate(h.Config.AdminKey, h.keys)
 }
 
 // pools are a process's ways to its database.

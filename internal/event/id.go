@@ -22,6 +22,8 @@ type Prefix string
 const (
 	EventPrefix    Prefix = "evt"
 	DeliveryPrefix Prefix = "dlv"
+	KeyPrefix      Prefix = "key" // API keys
+	AuditPrefix    Prefix = "aud" // noted changes
 )
 
 // ErrBadID is the answer to text that is not an ID of the wanted prefix.
