@@ -55,7 +55,7 @@ func (s *server) fireBatch(ctx context.Context, in *fireInput) (*fireOutput, err
 	var away *Problem
 	for i, e := range entries {
 		if e.err == nil {
-			answer.Results[i] = shown(e.receipt)
+			answer.Results[i] = shown(ctx, e.receipt)
 			continue
 		}
 		if own {
@@ -146,7 +146,7 @@ func (s *server) explainEntry(ctx context.Context, i int, err error) *Problem {
 	return &p
 }
 
-func shown(r fire.Receipt) batchResult {
-	body := showReceipt(r)
+func shown(ctx context.Context, r fire.Receipt) batchResult {
+	body := showReceipt(ctx, r)
 	return batchResult{Status: http.StatusCreated, Event: &body.Event, Deliveries: body.Deliveries, Replayed: r.Replayed}
 }

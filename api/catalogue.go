@@ -20,7 +20,7 @@ type rendered struct {
 }
 
 func (s *server) catalogue(api huma.API) {
-	op := operation(http.MethodGet, "/v1/catalogue", "get-catalogue", "Catalogue", "Event types and who listens, with their terms",
+	op := operation(readsAll, http.MethodGet, "/v1/catalogue", "get-catalogue", "Catalogue", "Event types and who listens, with their terms",
 		"As JSON, or as a page where Accept asks for text/markdown. It names no address and no secret, and its order is stable.")
 	op.Errors = []int{401, 503}
 	op.Responses = map[string]*huma.Response{"200": {
@@ -29,15 +29,15 @@ func (s *server) catalogue(api huma.API) {
 			"text/markdown":    {Schema: &huma.Schema{Type: "string"}},
 		},
 	}}
-	huma.Register(api, op, s.getCatalogue)
+	register(api, op, s.getCatalogue)
 
-	op = operation(http.MethodGet, "/v1/asyncapi.yaml", "get-asyncapi", "Catalogue", "What receivers are sent, as AsyncAPI 3",
+	op = operation(readsAll, http.MethodGet, "/v1/asyncapi.yaml", "get-asyncapi", "Catalogue", "What receivers are sent, as AsyncAPI 3",
 		"One channel and one send operation for each event type of the catalogue.")
 	op.Errors = []int{401, 503}
 	op.Responses = map[string]*huma.Response{"200": {
 		Description: "The document", Content: map[string]*huma.MediaType{"application/yaml": {Schema: &huma.Schema{Type: "string"}}},
 	}}
-	huma.Register(api, op, s.getAsyncAPI)
+	register(api, op, s.getAsyncAPI)
 }
 
 func (s *server) getCatalogue(ctx context.Context, in *struct {

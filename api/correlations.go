@@ -38,16 +38,16 @@ type chainOutput struct {
 const maxChain = 200
 
 func (s *server) correlations(api huma.API) {
-	op := operation(http.MethodGet, "/v1/correlations/{id}", "get-correlation", "Events", "A chain of events with what became of each",
+	op := operation(reads, http.MethodGet, "/v1/correlations/{id}", "get-correlation", "Events", "A chain of events with what became of each",
 		"Every event that carries this correlation_id, oldest first, each without its data, which GET /v1/events/{id} shows. Where a producer named none, the id of the event that began the chain is its correlation_id.")
 	op.Errors = []int{401, 404, 503}
-	huma.Register(api, op, s.getCorrelation)
+	register(api, op, s.getCorrelation)
 }
 
 func (s *server) getCorrelation(ctx context.Context, in *struct {
 	ID string `path:"id"`
 }) (*chainOutput, error) {
-	list, err := s.Desk.List(ctx, fire.Filter{CorrelationID: in.ID, Limit: maxChain + 1})
+	list, err := s.Desk.List(ctx, fire.Filter{CorrelationID: in.ID, Tenant: tenantOf(ctx), Limit: maxChain + 1})
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
@@ -68,7 +68,7 @@ func (s *server) getCorrelation(ctx context.Context, in *struct {
 		c := chained{fact: showEvent(&list[i]), Deliveries: []chainedDelivery{}}
 		for j := len(deliveries) - 1; j >= 0; j-- {
 			d := &deliveries[j]
-			c.Deliveries = append(c.Deliveries, chainedDelivery{ID: d.ID.Text(event.DeliveryPrefix), Receiver: d.Receiver, Target: d.Target, Status: d.Status, Attempts: d.Attempts})
+			c.Deliveries = append(c.Deliveries, chainedDelivery{ID: d.ID.Text(event.DeliveryPrefix), Receiver: called(ctx, d.Receiver), Target: called(ctx, d.Target), Status: d.Status, Attempts: d.Attempts})
 		}
 		out.Body.Data = append(out.Body.Data, c)
 	}

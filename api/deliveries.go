@@ -53,14 +53,14 @@ type attemptView struct {
 	Class      event.Class     `json:"class,omitempty"`
 	HTTPStatus int             `json:"http_status,omitempty,omitzero"`
 	Error      string          `json:"error,omitempty"`
-	Worker     string          `json:"worker"`
+	Worker     string          `json:"worker,omitempty"`
 	Timings    *event.Timings  `json:"timings,omitempty"`
 	Response   *event.Response `json:"response,omitempty"`
 }
 
-func showDelivery(d *ledger.Delivery) DeliveryView {
+func showDelivery(ctx context.Context, d *ledger.Delivery) DeliveryView {
 	v := DeliveryView{
-		ID: d.ID.Text(event.DeliveryPrefix), EventID: d.EventID.Text(event.EventPrefix), Type: d.Type, Receiver: d.Receiver, Target: d.Target,
+		ID: d.ID.Text(event.DeliveryPrefix), EventID: d.EventID.Text(event.EventPrefix), Type: d.Type, Receiver: called(ctx, d.Receiver), Target: called(ctx, d.Target),
 		Lane: d.Lane, Status: d.Status, Attempts: d.Attempts, MaxAttempts: d.MaxAttempts, DueAt: moment(d.DueAt), OwedSince: d.OwedSince.UTC(),
 		Why: why(d), ClaimedBy: d.ClaimedBy, ClaimedAt: moment(d.ClaimedAt), LeaseUntil: moment(d.LeaseUntil),
 		WebhookID: event.WebhookID(d.ID, d.Sending), CreatedAt: d.CreatedAt.UTC(), CompletedAt: moment(d.CompletedAt),
@@ -74,7 +74,22 @@ func showDelivery(d *ledger.Delivery) DeliveryView {
 	if d.Last != nil && d.Last.Outcome != event.OutcomeSucceeded {
 		v.LastError = d.Last.Error
 	}
+	if tenant := tenantOf(ctx); tenant != "" {
+		veil(&v, d.Tenant == tenant)
+	}
 	return v
+}
+
+// veil hides what is not for tenants: who works, and of addresses that are not their own
+// what was heard there.
+func veil(v *DeliveryView, own bool) {
+	v.ClaimedBy = ""
+	if v.Status == event.Claimed {
+		v.Why = "an attempt is under way"
+	}
+	if !own && v.LastError != "" {
+		v.LastError, v.Why = "", fmt.Sprintf("%s after %d of %d attempts", v.Status, v.Attempts, v.MaxAttempts)
+	}
 }
 
 func moment(t time.Time) *time.Time {
@@ -130,13 +145,13 @@ func dead(d *ledger.Delivery, last string) string {
 }
 
 func (s *server) deliveries(api huma.API) {
-	op := operation(http.MethodGet, "/v1/deliveries", "list-deliveries", "Deliveries", "Deliveries, newest first", "")
+	op := operation(reads, http.MethodGet, "/v1/deliveries", "list-deliveries", "Deliveries", "Deliveries, newest first", "")
 	op.Errors = []int{400, 401, 422, 503}
-	huma.Register(api, op, s.listDeliveries)
+	register(api, op, s.listDeliveries)
 
-	op = operation(http.MethodGet, "/v1/deliveries/{id}", "get-delivery", "Deliveries", "One delivery with every attempt", "")
+	op = operation(reads, http.MethodGet, "/v1/deliveries/{id}", "get-delivery", "Deliveries", "One delivery with every attempt", "")
 	op.Errors = []int{401, 404, 503}
-	huma.Register(api, op, s.getDelivery)
+	register(api, op, s.getDelivery)
 }
 
 type deliveryFilter struct {
@@ -157,8 +172,12 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveryFilter) (*page[
 	if err != nil {
 		return nil, err
 	}
+	tenant, err := bindTenant(ctx, "/tenant", in.Tenant)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
 	f := ledger.Filter{
-		Status: event.Status(in.Status), Receiver: in.Receiver, Lane: in.Lane, Type: in.Type, Tenant: in.Tenant,
+		Status: event.Status(in.Status), Receiver: in.Receiver, Lane: in.Lane, Type: in.Type, Tenant: tenant, Own: tenantOf(ctx),
 		From: in.From, To: in.To, Below: below, Limit: in.Limit + 1,
 	}
 	if in.query.Has("target") {
@@ -173,7 +192,7 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveryFilter) (*page[
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return turnPage(&in.PageInput, "deliveries", list, func(d *ledger.Delivery) DeliveryView { return showDelivery(d) },
+	return turnPage(&in.PageInput, "deliveries", list, func(d *ledger.Delivery) DeliveryView { return showDelivery(ctx, d) },
 		func(d *ledger.Delivery) string { return d.ID.Text(event.DeliveryPrefix) }), nil
 }
 
@@ -187,13 +206,20 @@ func (s *server) getDelivery(ctx context.Context, in *DeliveryID) (*deliveryOutp
 
 // delivery answers with one delivery as it stands.
 func (s *server) delivery(ctx context.Context, id event.ID, status int) (*deliveryOutput, error) {
-	d, attempts, err := s.Ledger.Look(ctx, id)
+	d, attempts, err := s.Ledger.Look(ctx, tenantOf(ctx), id)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	out := &deliveryOutput{Status: status, Body: deliveryWithAttempts{DeliveryView: showDelivery(&d), AttemptLog: []attemptView{}}}
+	out := &deliveryOutput{Status: status, Body: deliveryWithAttempts{DeliveryView: showDelivery(ctx, &d), AttemptLog: []attemptView{}}}
 	for i := range attempts {
-		out.Body.AttemptLog = append(out.Body.AttemptLog, showAttempt(&attempts[i]))
+		a := showAttempt(&attempts[i])
+		if tenant := tenantOf(ctx); tenant != "" {
+			a.Worker = ""
+			if d.Tenant != tenant {
+				a.Error, a.Response = "", nil
+			}
+		}
+		out.Body.AttemptLog = append(out.Body.AttemptLog, a)
 	}
 	return out, nil
 }

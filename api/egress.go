@@ -39,11 +39,11 @@ func showEgress(e *webhook.Explanation) egressView {
 }
 
 func (s *server) egress(api huma.API) {
-	op := operation(http.MethodPost, "/v1/egress/check", "check-egress", "Operations", "What the egress policy says of a URL",
+	op := operation(declaresAll, http.MethodPost, "/v1/egress/check", "check-egress", "Operations", "What the egress policy says of a URL",
 		"The host is resolved, and each of its addresses is judged, as for a webhook; nothing is connected to. Every attempt judges anew the address that it dials.")
 	op.SkipValidateBody = true
 	op.Errors = []int{400, 401, 413, 415, 422}
-	huma.Register(api, op, s.checkEgress)
+	register(api, op, s.checkEgress)
 	documentBody[egressCheck](api, op, nil)
 }
 

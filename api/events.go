@@ -98,7 +98,7 @@ type fireOutput struct {
 }
 
 func (s *server) events(api huma.API) {
-	op := operation(http.MethodPost, "/v1/events", "fire-event", "Events", "Fire an event",
+	op := operation(fires, http.MethodPost, "/v1/events", "fire-event", "Events", "Fire an event",
 		"Stores the key, the event and one delivery per receiver in one transaction. A 201 means that all of it is durable; any other answer means that none is. The same key again gets the same answer. CloudEvents 1.0 are taken in structured, binary and batch mode; each event of a batch is answered by itself.")
 	op.DefaultStatus, op.MaxBodyBytes, op.SkipValidateBody = http.StatusCreated, maxBatchBytes+1, true
 	op.Middlewares = huma.Middlewares{boundFires}
@@ -107,17 +107,17 @@ func (s *server) events(api huma.API) {
 		"200": documentAnswer[batchAnswer](api, "To a batch: each of its events was answered by itself."),
 		"201": documentAnswer[receipt](api, "The event is stored, or was before."),
 	}
-	huma.Register(api, op, s.fireEvent)
+	register(api, op, s.fireEvent)
 	documentBody[firing](api, op, map[string]*huma.Example{"order": {Value: map[string]any{"type": "order.placed", "data": map[string]any{"order": 1042, "total": "19.90"}}}})
 	documentCloudEvents(api, op)
 
-	op = operation(http.MethodGet, "/v1/events/{id}", "get-event", "Events", "One event with its deliveries", "")
+	op = operation(reads, http.MethodGet, "/v1/events/{id}", "get-event", "Events", "One event with its deliveries", "")
 	op.Errors = []int{401, 404, 503}
-	huma.Register(api, op, s.getEvent)
+	register(api, op, s.getEvent)
 
-	op = operation(http.MethodGet, "/v1/events", "list-events", "Events", "Events, newest first", "")
+	op = operation(reads, http.MethodGet, "/v1/events", "list-events", "Events", "Events, newest first", "")
 	op.Errors = []int{400, 401, 422, 503}
-	huma.Register(api, op, s.listEvents)
+	register(api, op, s.listEvents)
 }
 
 func (s *server) fireEvent(ctx context.Context, in *fireInput) (*fireOutput, error) {
@@ -136,7 +136,7 @@ func (s *server) fireEvent(ctx context.Context, in *fireInput) (*fireOutput, err
 		}
 		return nil, s.explain(ctx, err)
 	}
-	out := &fireOutput{Status: http.StatusCreated, Location: "/v1/events/" + r.Event.ID.Text(event.EventPrefix), Body: showReceipt(r)}
+	out := &fireOutput{Status: http.StatusCreated, Location: "/v1/events/" + r.Event.ID.Text(event.EventPrefix), Body: showReceipt(ctx, r)}
 	if r.Replayed {
 		out.Replayed = "true"
 	}
@@ -155,6 +155,11 @@ func (in *fireInput) read(m mode) (*fire.Draft, error) {
 // conventions): every attempt's span links to this one, or to the caller's where we
 // record none, or to that which the draft names.
 func (s *server) fire(ctx context.Context, draft *fire.Draft) (fire.Receipt, error) {
+	var err error
+	if draft.Tenant, err = bindTenant(ctx, "/tenant", draft.Tenant); err != nil {
+		return fire.Receipt{}, err
+	}
+	draft.Bound = tenantOf(ctx) != ""
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer),
 		trace.WithAttributes(attribute.String("messaging.system", "eventsvc"), attribute.String("messaging.operation.name", "send"),
 			attribute.String("messaging.operation.type", "send"), attribute.String("messaging.destination.name", draft.Type))}
@@ -166,8 +171,8 @@ func (s *server) fire(ctx context.Context, draft *fire.Draft) (fire.Receipt, err
 	if draft.TraceParent == "" {
 		draft.TraceParent = traceParent(trace.SpanContextFromContext(ctx))
 	}
-	// A key's owner is the scope of its idempotency keys: two owners never meet.
-	draft.Producer = fire.Producer(caller(ctx).Number)
+	// The key's owner and tenant are the scope of idempotency keys: two never meet.
+	draft.Producer = fire.Producer(caller(ctx).Producer)
 	r, err := s.Desk.Fire(ctx, draft)
 	if err == nil {
 		span.SetAttributes(attribute.String("messaging.message.id", r.Event.ID.Text(event.EventPrefix)))
@@ -175,11 +180,11 @@ func (s *server) fire(ctx context.Context, draft *fire.Draft) (fire.Receipt, err
 	return r, err
 }
 
-func showReceipt(r fire.Receipt) receipt {
+func showReceipt(ctx context.Context, r fire.Receipt) receipt {
 	shown := receipt{Event: showEvent(&r.Event), Deliveries: []owedAtFire{}}
 	for _, o := range r.Owed {
 		shown.Deliveries = append(shown.Deliveries, owedAtFire{
-			ID: o.ID.Text(event.DeliveryPrefix), Receiver: o.Receiver, Target: o.Target, Status: event.Pending, AvailableAt: r.Event.RecordedAt.Add(o.Due).UTC(),
+			ID: o.ID.Text(event.DeliveryPrefix), Receiver: called(ctx, o.Receiver), Target: called(ctx, o.Target), Status: event.Pending, AvailableAt: r.Event.RecordedAt.Add(o.Due).UTC(),
 		})
 	}
 	return shown
@@ -253,6 +258,9 @@ func (s *server) getEvent(ctx context.Context, in *struct {
 		return nil, notFound("there is no event of this id")
 	}
 	e, err := s.Desk.Find(ctx, id)
+	if tenant := tenantOf(ctx); err == nil && tenant != "" && e.Tenant != tenant {
+		err = fire.ErrNotFound
+	}
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
@@ -262,7 +270,7 @@ func (s *server) getEvent(ctx context.Context, in *struct {
 	}
 	body := eventWithDeliveries{Event: showEvent(&e), Deliveries: []DeliveryView{}}
 	for i := range deliveries {
-		body.Deliveries = append(body.Deliveries, showDelivery(&deliveries[i]))
+		body.Deliveries = append(body.Deliveries, showDelivery(ctx, &deliveries[i]))
 	}
 	return &struct{ Body eventWithDeliveries }{body}, nil
 }
@@ -282,8 +290,12 @@ func (s *server) listEvents(ctx context.Context, in *eventFilter) (*page[fact], 
 	if err != nil {
 		return nil, err
 	}
+	tenant, err := bindTenant(ctx, "/tenant", in.Tenant)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
 	list, err := s.Desk.List(ctx, fire.Filter{
-		Type: in.Type, Tenant: in.Tenant, Subject: in.Subject, CorrelationID: in.CorrelationID, From: in.From, To: in.To,
+		Type: in.Type, Tenant: tenant, Subject: in.Subject, CorrelationID: in.CorrelationID, From: in.From, To: in.To,
 		Below: below, Limit: in.Limit + 1,
 	})
 	if err != nil {

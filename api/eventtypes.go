@@ -50,27 +50,27 @@ type TypeName struct {
 }
 
 func (s *server) eventTypes(api huma.API) {
-	op := operation(http.MethodPut, "/v1/event-types/{type}", "put-event-type", "Event types", "Declare an event type",
+	op := operation(declaresAll, http.MethodPut, "/v1/event-types/{type}", "put-event-type", "Event types", "Declare an event type",
 		"Idempotent and complete. What is declared holds for events that are fired from now on; stored ones stay as they are.")
 	op.SkipValidateBody, op.MaxBodyBytes = true, maxBulkBody+1
 	op.Errors = []int{400, 401, 412, 413, 415, 422, 503}
-	huma.Register(api, op, s.putType)
+	register(api, op, s.putType)
 	documentBody[typeDeclaration](api, op, map[string]*huma.Example{"order": {Value: map[string]any{
 		"description": "An order was placed.", "schema": map[string]any{"type": "object", "required": []string{"order"}}, "example": map[string]any{"order": 1042}}}})
 
-	op = operation(http.MethodGet, "/v1/event-types/{type}", "get-event-type", "Event types", "One event type", "")
+	op = operation(reads, http.MethodGet, "/v1/event-types/{type}", "get-event-type", "Event types", "One event type", "")
 	op.Errors = []int{401, 404, 503}
-	huma.Register(api, op, s.getType)
+	register(api, op, s.getType)
 
-	op = operation(http.MethodGet, "/v1/event-types", "list-event-types", "Event types", "Declared event types, by name", "")
+	op = operation(reads, http.MethodGet, "/v1/event-types", "list-event-types", "Event types", "Declared event types, by name", "")
 	op.Errors = []int{400, 401, 422, 503}
-	huma.Register(api, op, s.listTypes)
+	register(api, op, s.listTypes)
 
-	op = operation(http.MethodDelete, "/v1/event-types/{type}", "delete-event-type", "Event types", "Delete the declaration of an event type",
+	op = operation(declaresAll, http.MethodDelete, "/v1/event-types/{type}", "delete-event-type", "Event types", "Delete the declaration of an event type",
 		"Its events stay, and are kept as was said when they were fired.")
 	op.DefaultStatus = http.StatusNoContent
 	op.Errors = []int{401, 404, 412, 503}
-	huma.Register(api, op, s.deleteType)
+	register(api, op, s.deleteType)
 }
 
 func (s *server) putType(ctx context.Context, in *struct {
@@ -91,7 +91,7 @@ func (s *server) putType(ctx context.Context, in *struct {
 	if err := registry.CheckType(in.Type, &d); err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	put, err := s.Registry.DeclareType(ctx, in.Type, d, version)
+	put, err := s.registry(ctx).DeclareType(ctx, in.Type, d, version)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
@@ -131,5 +131,5 @@ func (s *server) deleteType(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.explainIf(ctx, s.Registry.RemoveType(ctx, in.Type, version))
+	return nil, s.explainIf(ctx, s.registry(ctx).RemoveType(ctx, in.Type, version))
 }

@@ -17,8 +17,7 @@ type Check struct {
 // mountPages mounts what is not part of the API proper: health, metrics and the pages
 // about problems.
 func (s *server) mountPages(router chi.Router) {
-	router.Get("/livez", s.live)
-	router.Get("/readyz", s.ready)
+	s.mountHealth(router)
 	router.Get("/problems/{code}", kindHandler)
 	if s.Inbox != nil {
 		router.Method(http.MethodPost, "/dev/inbox", s.Inbox)
@@ -26,6 +25,11 @@ func (s *server) mountPages(router chi.Router) {
 	if s.Metrics != nil {
 		router.Method(http.MethodGet, "/metrics", s.Metrics)
 	}
+}
+
+func (s *server) mountHealth(router chi.Router) {
+	router.Get("/livez", s.live)
+	router.Get("/readyz", s.ready)
 }
 
 // live depends on nothing: a process that answers is alive.

@@ -35,6 +35,7 @@ var kinds = map[string]kind{
 	"payload-too-large":       {413, "The body is too large", "The data of an event may have 262144 bytes (256 KiB) as posted."},
 	"unsupported-media-type":  {415, "The content type is not supported", "Send bodies as application/json, without Content-Encoding; CloudEvents as application/cloudevents+json or application/cloudevents-batch+json, or in binary mode with data that is JSON."},
 	"validation-failed":       {422, "The request breaks a rule", "The body is JSON but breaks a rule of this API. Each entry of errors points at a place and says what would do."},
+	"quota-exceeded":          {429, "Too many", "The API key makes more calls than its rate allows, or more is owed for the tenant's events than its quota allows. Wait as Retry-After says and send the same request again, with the same Idempotency-Key."},
 	"internal-error":          {500, "The service failed", "Something went wrong inside. The log tells more under the request_id."},
 	"service-unavailable":     {503, "The service is unavailable just now", "The database cannot be reached or does not keep up. Ask again as Retry-After says; with the same Idempotency-Key nothing happens twice."},
 }

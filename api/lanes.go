@@ -28,17 +28,17 @@ func showLane(l *registry.Lane) laneView {
 }
 
 func (s *server) lanes(api huma.API) {
-	op := operation(http.MethodGet, "/v1/lanes", "list-lanes", "Lanes", "Every lane, by name", "A lane is there from the first receiver that was declared in it.")
+	op := operation(readsAll, http.MethodGet, "/v1/lanes", "list-lanes", "Lanes", "Every lane, by name", "A lane is there from the first receiver that was declared in it.")
 	op.Errors = []int{401, 503}
-	huma.Register(api, op, s.listLanes)
+	register(api, op, s.listLanes)
 	for verb, paused := range map[string]bool{"pause": true, "resume": false} {
-		op = operation(http.MethodPost, "/v1/lanes/{lane}/"+verb, verb+"-lane", "Lanes", strings.ToUpper(verb[:1])+verb[1:]+" a lane",
+		op = operation(administers, http.MethodPost, "/v1/lanes/{lane}/"+verb, verb+"-lane", "Lanes", strings.ToUpper(verb[:1])+verb[1:]+" a lane",
 			"In every process. What is owed in a paused lane stays owed and gets no request.")
 		op.Errors = []int{401, 404, 503}
-		huma.Register(api, op, func(ctx context.Context, in *struct {
+		register(api, op, func(ctx context.Context, in *struct {
 			Lane string `path:"lane" example:"mail"`
 		}) (*struct{ Body laneView }, error) {
-			l, err := s.Registry.PauseLane(ctx, in.Lane, paused)
+			l, err := s.registry(ctx).PauseLane(ctx, in.Lane, paused)
 			if err != nil {
 				return nil, s.explain(ctx, err)
 			}

@@ -108,18 +108,6 @@ func refuseOddText(next http.Handler) http.Handler {
 	})
 }
 
-// authenticate lets nobody in before the body is read.
-func (s *server) authenticate(api huma.API) func(huma.Context, func(huma.Context)) {
-	return func(ctx huma.Context, next func(huma.Context)) {
-		admitted, p := s.admit(ctx.Context(), ctx.Header("Authorization"))
-		if p != nil {
-			writeProblem(api, ctx, p)
-			return
-		}
-		next(huma.WithContext(ctx, admitted))
-	}
-}
-
 // refuseUnknownQuery refuses query parameters that the operation does not know, and
 // those given twice: either would be ignored in silence.
 func refuseUnknownQuery(api huma.API) func(huma.Context, func(huma.Context)) {

@@ -2,7 +2,9 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eventsvc/eventsvc/internal/access"
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/fire"
 	"github.com/eventsvc/eventsvc/internal/ledger"
@@ -144,13 +147,13 @@ type replaying struct {
 	DryRun    bool      `json:"dry_run,omitempty"`
 }
 
-func (r *replaying) to() fire.To {
-	var to fire.To
+func (r *replaying) to(ctx context.Context) fire.To {
+	to := fire.To{Tenant: tenantOf(ctx)}
 	if r.Receivers != nil {
-		to.Receivers = append([]string{}, *r.Receivers...)
+		to.Receivers = append([]string{}, ownNames(ctx, *r.Receivers)...)
 	}
 	if r.Targets != nil {
-		to.Targets = append([]string{}, *r.Targets...)
+		to.Targets = append([]string{}, ownNames(ctx, *r.Targets)...)
 	}
 	return to
 }
@@ -170,40 +173,40 @@ type bulkEvents struct {
 }
 
 func (s *server) operations(api huma.API) {
-	register := func(path, id, tag, summary, description string) huma.Operation {
-		op := operation(http.MethodPost, path, id, tag, summary, description)
+	many := func(needs need, path, id, tag, summary, description string) huma.Operation {
+		op := operation(needs, http.MethodPost, path, id, tag, summary, description)
 		op.SkipValidateBody, op.MaxBodyBytes = true, maxBulkBody+1
 		op.Errors = []int{400, 401, 404, 409, 413, 415, 422, 503}
 		return op
 	}
-	const many = "By ids or by a filter; {} is all. What cannot be done to one is counted, by why, and stops no other."
-	op := register("/v1/deliveries/requeue", "requeue-deliveries", "Deliveries", "Owe dead deliveries again", many+" Each has its whole budget again and keeps its webhook-id. Orphaned ones are meant where ids or status say so, once their receiver is declared again.")
-	huma.Register(api, op, s.requeueMany)
+	const each = "By ids or by a filter; {} is all. What cannot be done to one is counted, by why, and stops no other."
+	op := many(operates, "/v1/deliveries/requeue", "requeue-deliveries", "Deliveries", "Owe dead deliveries again", each+" Each has its whole budget again and keeps its webhook-id. Orphaned ones are meant where ids or status say so, once their receiver is declared again.")
+	register(api, op, s.requeueMany)
 	documentBody[bulkDeliveries](api, op, nil)
-	op = register("/v1/deliveries/cancel", "cancel-deliveries", "Deliveries", "Withdraw deliveries", many+" Only what is pending or failed: what a worker holds is left to its attempt.")
-	huma.Register(api, op, s.cancelMany)
+	op = many(operates, "/v1/deliveries/cancel", "cancel-deliveries", "Deliveries", "Withdraw deliveries", each+" Only what is pending or failed: what a worker holds is left to its attempt.")
+	register(api, op, s.cancelMany)
 	documentBody[bulkDeliveries](api, op, nil)
-	op = register("/v1/events/replay", "replay-events", "Events", "Owe events again", many+" Newest first; what has ended is reopened, and who wants such events now and has no delivery gets one.")
-	huma.Register(api, op, s.replayMany)
+	op = many(operates, "/v1/events/replay", "replay-events", "Events", "Owe events again", each+" Newest first; what has ended is reopened, and who wants such events now and has no delivery gets one.")
+	register(api, op, s.replayMany)
 	documentBody[bulkEvents](api, op, nil)
 
 	one := func(path, id, summary, description string) huma.Operation {
-		op := operation(http.MethodPost, path, id, "Deliveries", summary, description)
+		op := operation(operates, http.MethodPost, path, id, "Deliveries", summary, description)
 		op.Errors = []int{401, 404, 409, 503}
 		return op
 	}
-	huma.Register(api, one("/v1/deliveries/{id}/requeue", "requeue-delivery", "Owe a dead delivery again", "With its whole budget and the webhook-id it had. 409 for one that is not dead, nor orphaned with its receiver back."), s.requeueOne)
-	huma.Register(api, one("/v1/deliveries/{id}/cancel", "cancel-delivery", "Withdraw a delivery", "409 for one that a worker holds or that has ended."), s.cancelOne)
+	register(api, one("/v1/deliveries/{id}/requeue", "requeue-delivery", "Owe a dead delivery again", "With its whole budget and the webhook-id it had. 409 for one that is not dead, nor orphaned with its receiver back."), s.requeueOne)
+	register(api, one("/v1/deliveries/{id}/cancel", "cancel-delivery", "Withdraw a delivery", "409 for one that a worker holds or that has ended."), s.cancelOne)
 	op = one("/v1/deliveries/{id}/deliver", "deliver-delivery", "Try a delivery now", "Whatever it waits for. 200 once the attempt is recorded; 202 where it takes longer. 409 for one that a worker holds, that has ended, or whose receiver is paused.")
-	huma.Register(api, op, s.deliverOne)
+	register(api, op, s.deliverOne)
 
-	op = register("/v1/events/{id}/replay", "replay-event", "Events", "Owe an event again", "What has ended is reopened: after a success under a new webhook-id and in the format of today. Who wants such events now and has no delivery gets one. The body may be left out.")
-	huma.Register(api, op, s.replayOne)
+	op = many(operates, "/v1/events/{id}/replay", "replay-event", "Events", "Owe an event again", "What has ended is reopened: after a success under a new webhook-id and in the format of today. Who wants such events now and has no delivery gets one. The body may be left out.")
+	register(api, op, s.replayOne)
 	documentBody[replaying](api, op, nil)
 	api.OpenAPI().Paths[op.Path].Post.RequestBody.Required = false
 
-	op = register("/v1/prune", "prune", "Operations", "Delete what is past its retention", "Events whose time is over and for which nothing is owed, with their deliveries and attempts. The service does so by itself every minute.")
-	huma.Register(api, op, s.prune)
+	op = many(administers, "/v1/prune", "prune", "Operations", "Delete what is past its retention", "Events whose time is over and for which nothing is owed, with their deliveries and attempts. The service does so by itself every minute.")
+	register(api, op, s.prune)
 	documentBody[pruning](api, op, nil)
 }
 
@@ -239,29 +242,42 @@ func (s *server) requeueMany(ctx context.Context, in *bulkInput) (*struct{ Body 
 }
 
 func (s *server) requeue(ctx context.Context, in *bulkInput) (ledger.Tally, error) {
-	selection, err := in.selection()
+	selection, err := in.selection(ctx)
 	if err != nil {
 		return ledger.Tally{}, err
 	}
-	t, targets, err := s.Ledger.Requeue(ctx, selection)
-	s.Wake(targets)
-	return t, err
+	return noted(ctx, s, selection.DryRun, access.Change{Action: "requeue-deliveries", Object: "deliveries", Before: asked(in.RawBody)}, func() (ledger.Tally, error) {
+		t, targets, err := s.Ledger.Requeue(ctx, selection)
+		s.Wake(targets)
+		return t, err
+	})
 }
 
-func (in *bulkInput) selection() (ledger.Selection, error) {
+// asked is what a call on many asked for, for the audit: a body that was read before.
+func asked(body []byte) any { return json.RawMessage(body) }
+
+func (in *bulkInput) selection(ctx context.Context) (ledger.Selection, error) {
 	var b bulkDeliveries
 	if err := in.body(in.RawBody, &b); err != nil {
 		return ledger.Selection{}, err
 	}
-	return b.selection()
+	selection, err := b.selection()
+	if err != nil {
+		return selection, err
+	}
+	selection.Own = tenantOf(ctx)
+	selection.Tenant, err = bindTenant(ctx, "/tenant", b.Tenant)
+	return selection, err
 }
 
 func (s *server) cancelMany(ctx context.Context, in *bulkInput) (*struct{ Body cancelledView }, error) {
-	selection, err := in.selection()
+	selection, err := in.selection(ctx)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	t, err := s.Ledger.Cancel(ctx, selection)
+	t, err := noted(ctx, s, selection.DryRun, access.Change{Action: "cancel-deliveries", Object: "deliveries", Before: asked(in.RawBody)}, func() (ledger.Tally, error) {
+		return s.Ledger.Cancel(ctx, selection)
+	})
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
@@ -273,13 +289,13 @@ func (s *server) requeueOne(ctx context.Context, in *DeliveryID) (*deliveryOutpu
 	if err != nil {
 		return nil, err
 	}
-	t, targets, err := s.Ledger.Requeue(ctx, ledger.Selection{IDs: []event.ID{id}})
+	_, err = noted(ctx, s, false, access.Change{Action: "requeue-delivery", Object: "deliveries/" + in.ID}, func() (ledger.Tally, error) {
+		t, targets, err := s.Ledger.Requeue(ctx, ledger.Selection{IDs: []event.ID{id}, Filter: ledger.Filter{Tenant: tenantOf(ctx)}})
+		s.Wake(targets)
+		return t, cmp.Or(err, undone(t, "requeued: only a dead one can; one that has ended otherwise is replayed with its event"))
+	})
 	if err != nil {
 		return nil, s.explain(ctx, err)
-	}
-	s.Wake(targets)
-	if err := undone(t, "requeued: only a dead one can; one that has ended otherwise is replayed with its event"); err != nil {
-		return nil, err
 	}
 	return s.delivery(ctx, id, http.StatusOK)
 }
@@ -289,12 +305,12 @@ func (s *server) cancelOne(ctx context.Context, in *DeliveryID) (*deliveryOutput
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.Ledger.Cancel(ctx, ledger.Selection{IDs: []event.ID{id}})
+	_, err = noted(ctx, s, false, access.Change{Action: "cancel-delivery", Object: "deliveries/" + in.ID}, func() (ledger.Tally, error) {
+		t, err := s.Ledger.Cancel(ctx, ledger.Selection{IDs: []event.ID{id}, Filter: ledger.Filter{Tenant: tenantOf(ctx)}})
+		return t, cmp.Or(err, undone(t, "cancelled: only one that is pending or failed can"))
+	})
 	if err != nil {
 		return nil, s.explain(ctx, err)
-	}
-	if err := undone(t, "cancelled: only one that is pending or failed can"); err != nil {
-		return nil, err
 	}
 	return s.delivery(ctx, id, http.StatusOK)
 }
@@ -323,9 +339,16 @@ func (s *server) deliverOne(ctx context.Context, in *DeliveryID) (*deliveryOutpu
 	if err != nil {
 		return nil, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, deliverTime)
-	defer cancel()
-	ended, err := s.Deliver(waiting, id)
+	if tenantOf(ctx) != "" {
+		if _, _, err := s.Ledger.Look(ctx, tenantOf(ctx), id); err != nil {
+			return nil, s.explain(ctx, err)
+		}
+	}
+	ended, err := noted(ctx, s, false, access.Change{Action: "deliver-delivery", Object: "deliveries/" + in.ID}, func() (bool, error) {
+		waiting, cancel := context.WithTimeout(ctx, deliverTime)
+		defer cancel()
+		return s.Deliver(waiting, id)
+	})
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
@@ -350,7 +373,9 @@ func (s *server) replayOne(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
-	r, err := s.Desk.Replay(ctx, id, b.to(), b.DryRun)
+	r, err := noted(ctx, s, b.DryRun, access.Change{Action: "replay-event", Object: "events/" + in.ID, Before: b}, func() (fire.Replayed, error) {
+		return s.Desk.Replay(ctx, id, b.to(ctx), b.DryRun)
+	})
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
@@ -370,11 +395,13 @@ func (s *server) replayMany(ctx context.Context, in *bulkInput) (*struct{ Body r
 	if err := in.body(in.RawBody, &b); err != nil {
 		return nil, err
 	}
-	a, err := b.all()
+	a, err := b.all(ctx)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	r, err := s.Desk.ReplayAll(ctx, a)
+	r, err := noted(ctx, s, b.DryRun, access.Change{Action: "replay-events", Object: "events", Before: asked(in.RawBody)}, func() (fire.ReplayedAll, error) {
+		return s.Desk.ReplayAll(ctx, a)
+	})
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
@@ -390,11 +417,15 @@ func (s *server) replayMany(ctx context.Context, in *bulkInput) (*struct{ Body r
 	return &struct{ Body replayedView }{v}, nil
 }
 
-func (b *bulkEvents) all() (fire.ReplayAll, error) {
+func (b *bulkEvents) all(ctx context.Context) (fire.ReplayAll, error) {
 	var flaws event.Flaws
+	tenant, err := bindTenant(ctx, "/tenant", b.Tenant)
+	if err != nil {
+		return fire.ReplayAll{}, err
+	}
 	a := fire.ReplayAll{
-		Filter: fire.Filter{Type: b.Type, Tenant: b.Tenant, Subject: b.Subject, CorrelationID: b.CorrelationID},
-		To:     b.to(), IDs: readIDs(&flaws, event.EventPrefix, b.IDs), Most: b.Limit, DryRun: b.DryRun, Until: time.Now().Add(bulkTime),
+		Filter: fire.Filter{Type: b.Type, Tenant: tenant, Subject: b.Subject, CorrelationID: b.CorrelationID},
+		To:     b.to(ctx), IDs: readIDs(&flaws, event.EventPrefix, b.IDs), Most: b.Limit, DryRun: b.DryRun, Until: time.Now().Add(bulkTime),
 	}
 	if b.From != nil {
 		a.From = *b.From
@@ -447,7 +478,9 @@ func (s *server) prune(ctx context.Context, in *bulkInput) (*struct{ Body pruned
 	if err := flaws.Err(); err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	done, err := s.Desk.Prune(ctx, p)
+	done, err := noted(ctx, s, b.DryRun, access.Change{Action: "prune", Object: "events", Before: asked(in.RawBody)}, func() (fire.Pruned, error) {
+		return s.Desk.Prune(ctx, p)
+	})
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}

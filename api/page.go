@@ -37,7 +37,7 @@ type cursor struct {
 
 const cursorVersion = 1
 
-// of names the list and its filters, so that a cursor opens no other list.
+// of names the list and its filters, and whose it is, so that a cursor opens no other.
 func (in *PageInput) of(list string) string {
 	filters := url.Values{}
 	for name, values := range in.query {
@@ -45,7 +45,7 @@ func (in *PageInput) of(list string) string {
 			filters[name] = values
 		}
 	}
-	sum := sha256.Sum256([]byte(list + "?" + filters.Encode()))
+	sum := sha256.Sum256([]byte(fmt.Sprintf("%d %s %s?%s", len(in.tenant), in.tenant, list, filters.Encode())))
 	return base64.RawURLEncoding.EncodeToString(sum[:9])
 }
 

@@ -96,6 +96,8 @@ func (a *server) explain(ctx context.Context, err error) error {
 		return problem("idempotency-key-reused", "this Idempotency-Key was used for an event with another body; use a new key for a new event")
 	case errors.Is(err, fire.ErrKeyInUse):
 		return problem("idempotency-key-in-use", "a request with this Idempotency-Key is still under way; ask again with the same key").with("Retry-After", "1")
+	case errors.Is(err, fire.ErrQuota):
+		return problem("quota-exceeded", "as much is owed for events of this tenant as may be; nothing was stored; ask again with the same Idempotency-Key once some of it is delivered").with("Retry-After", "5")
 	case errors.Is(err, fire.ErrTooWide):
 		return invalid(event.Flaws{{Pointer: "/type", Message: err.Error()}})
 	case errors.Is(err, fire.ErrUnknownType):
@@ -106,6 +108,8 @@ func (a *server) explain(ctx context.Context, err error) error {
 		return notFound("there is no event of this id")
 	case errors.Is(err, ledger.ErrNotFound):
 		return notFound("there is no delivery of this id")
+	case errors.Is(err, access.ErrNotFound):
+		return notFound("there is no API key of this id")
 	case errors.Is(err, registry.ErrNotFound):
 		return notFound("there is no receiver of this key")
 	case errors.Is(err, registry.ErrChanged):

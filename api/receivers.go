@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -62,11 +63,11 @@ type curveView struct {
 	Mean     event.Duration   `json:"mean" doc:"How long it lasts on average."`
 }
 
-func (s *server) showReceiver(r *registry.Receiver, secret event.Secret) receiverView {
+func (s *server) showReceiver(ctx context.Context, r *registry.Receiver, secret event.Secret) receiverView {
 	declared, flaw := r.Declared()
 	used := declared.Resolve(r.Key, s.Registry.Defaults())
 	v := receiverView{
-		Key: r.Key, Events: declared.Events, URL: declared.URL, FanOut: declared.FanOut, Signatures: declared.Ways(), Mode: "durable", Site: "relay", Lane: used.Lane, Tenant: used.Tenant,
+		Key: called(ctx, r.Key), Events: declared.Events, URL: declared.URL, FanOut: declared.FanOut, Signatures: declared.Ways(), Mode: "durable", Site: "relay", Lane: used.Lane, Tenant: used.Tenant,
 		MaxAttempts: used.MaxAttempts, BackoffBase: event.Duration(used.Base), BackoffCap: event.Duration(used.Cap),
 		GiveUpAfter: declared.GiveUpAfter, CountDeferrals: used.CountDeferrals, Due: declared.Due, Timeout: event.Duration(used.Timeout),
 		Lease: event.Duration(used.Lease), Format: used.Format, Headers: used.Headers, PermanentStatuses: used.PermanentStatuses,
@@ -104,8 +105,8 @@ type receiverOutput struct {
 	Body     receiverView
 }
 
-func (s *server) receiverOutput(r *registry.Receiver, secret event.Secret, status int) *receiverOutput {
-	return &receiverOutput{Status: status, Location: "/v1/receivers/" + r.Key, ETag: etag(r.Version), Body: s.showReceiver(r, secret)}
+func (s *server) receiverOutput(ctx context.Context, r *registry.Receiver, secret event.Secret, status int) *receiverOutput {
+	return &receiverOutput{Status: status, Location: "/v1/receivers/" + url.PathEscape(called(ctx, r.Key)), ETag: etag(r.Version), Body: s.showReceiver(ctx, r, secret)}
 }
 
 func etag(version int) string { return strconv.Quote(strconv.Itoa(version)) }
@@ -133,46 +134,54 @@ type ReceiverKey struct {
 }
 
 func (s *server) receivers(api huma.API) {
-	op := operation(http.MethodPut, "/v1/receivers/{key}", "put-receiver", "Receivers", "Declare a receiver",
+	op := operation(declares, http.MethodPut, "/v1/receivers/{key}", "put-receiver", "Receivers", "Declare a receiver",
 		"Idempotent and complete: what is left out is back at its default. The signing secret is made by the service, or given, and shown once, in the answer that made it.")
 	op.SkipValidateBody = true
 	op.Errors = []int{400, 401, 409, 412, 413, 415, 422, 503}
-	huma.Register(api, op, s.putReceiver)
+	register(api, op, s.putReceiver)
 	documentBody[registry.Declaration](api, op, map[string]*huma.Example{"orders": {Value: map[string]any{"events": []string{"order.*"}, "url": "https://shop.example.com/hooks"}}})
 
-	op = operation(http.MethodGet, "/v1/receivers/{key}", "get-receiver", "Receivers", "One receiver with its computed curve", "")
+	op = operation(reads, http.MethodGet, "/v1/receivers/{key}", "get-receiver", "Receivers", "One receiver with its computed curve", "")
 	op.Errors = []int{401, 404, 503}
-	huma.Register(api, op, s.getReceiver)
+	register(api, op, s.getReceiver)
 
-	op = operation(http.MethodGet, "/v1/receivers", "list-receivers", "Receivers", "Receivers, by key", "")
+	op = operation(reads, http.MethodGet, "/v1/receivers", "list-receivers", "Receivers", "Receivers, by key", "")
 	op.Errors = []int{400, 401, 422, 503}
-	huma.Register(api, op, s.listReceivers)
+	register(api, op, s.listReceivers)
 
-	op = operation(http.MethodDelete, "/v1/receivers/{key}", "delete-receiver", "Receivers", "Delete a receiver",
+	op = operation(declares, http.MethodDelete, "/v1/receivers/{key}", "delete-receiver", "Receivers", "Delete a receiver",
 		"Refused while deliveries are owed to it, unless owed says what becomes of them.")
 	op.DefaultStatus = http.StatusNoContent
 	op.Errors = []int{401, 404, 409, 412, 422, 503}
-	huma.Register(api, op, s.deleteReceiver)
+	register(api, op, s.deleteReceiver)
 
-	op = operation(http.MethodPost, "/v1/receivers/{key}/rename", "rename-receiver", "Receivers", "Give a receiver another key",
+	op = operation(declares, http.MethodPost, "/v1/receivers/{key}/rename", "rename-receiver", "Receivers", "Give a receiver another key",
 		"In one step: what it is owed, and all that is kept of it, goes with it.")
 	op.SkipValidateBody = true
 	op.Errors = []int{400, 401, 404, 409, 413, 415, 422, 503}
-	huma.Register(api, op, s.renameReceiver)
+	register(api, op, s.renameReceiver)
 	documentBody[renaming](api, op, nil)
 
 	for verb, paused := range map[string]bool{"pause": true, "resume": false} {
-		op = operation(http.MethodPost, "/v1/receivers/{key}/"+verb, verb+"-receiver", "Receivers", strings.ToUpper(verb[:1])+verb[1:]+" a receiver",
+		op = operation(declares, http.MethodPost, "/v1/receivers/{key}/"+verb, verb+"-receiver", "Receivers", strings.ToUpper(verb[:1])+verb[1:]+" a receiver",
 			"A paused receiver keeps what it is owed and gets no request.")
 		op.Errors = []int{401, 404, 503}
-		huma.Register(api, op, func(ctx context.Context, in *ReceiverKey) (*receiverOutput, error) {
-			r, err := s.Registry.Pause(ctx, in.Key, paused)
-			if err != nil {
-				return nil, s.explain(ctx, err)
-			}
-			return s.receiverOutput(&r, nil, http.StatusOK), nil
+		register(api, op, func(ctx context.Context, in *ReceiverKey) (*receiverOutput, error) {
+			return s.pauseReceiver(ctx, in, paused)
 		})
 	}
+}
+
+func (s *server) pauseReceiver(ctx context.Context, in *ReceiverKey, paused bool) (*receiverOutput, error) {
+	key, err := s.receiverKey(ctx, in.Key)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	r, err := s.registry(ctx).Pause(ctx, key, paused)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	return s.receiverOutput(ctx, &r, nil, http.StatusOK), nil
 }
 
 // renaming is the body of a rename.
@@ -189,14 +198,18 @@ func (s *server) renameReceiver(ctx context.Context, in *struct {
 	if err := in.body(in.RawBody, &body); err != nil {
 		return nil, err
 	}
-	if err := registry.CheckKey(body.Key); err != nil {
+	if err := registry.CheckKey(body.Key, event.Owner(in.Key)); err != nil {
 		return nil, invalid(event.Flaws{{Pointer: "/key", Message: err.Error()}})
 	}
-	r, err := s.Registry.Rename(ctx, in.Key, body.Key)
+	key, err := s.receiverKey(ctx, in.Key)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return s.receiverOutput(&r, nil, http.StatusOK), nil
+	r, err := s.registry(ctx).Rename(ctx, key, event.Own(tenantOf(ctx), body.Key))
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	return s.receiverOutput(ctx, &r, nil, http.StatusOK), nil
 }
 
 func (s *server) putReceiver(ctx context.Context, in *struct {
@@ -205,9 +218,6 @@ func (s *server) putReceiver(ctx context.Context, in *struct {
 	IfMatch string `header:"If-Match" doc:"The ETag that must be in force."`
 	RawBody []byte `contentType:"application/json"`
 }) (*receiverOutput, error) {
-	if err := registry.CheckKey(in.Key); err != nil {
-		return nil, problem("invalid-parameter", "the receiver's key "+err.Error())
-	}
 	version, err := ifMatch(in.IfMatch)
 	if err != nil {
 		return nil, err
@@ -216,10 +226,20 @@ func (s *server) putReceiver(ctx context.Context, in *struct {
 	if err := in.body(in.RawBody, &d); err != nil {
 		return nil, err
 	}
+	key, err := s.receiverKey(ctx, in.Key)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	if err := s.bindReceiver(ctx, key, &d); err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	if err := registry.CheckKey(key, d.Tenant); err != nil {
+		return nil, problem("invalid-parameter", "the receiver's key "+err.Error())
+	}
 	if err := s.Registry.Check(&d); err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	put, err := s.Registry.Declare(ctx, in.Key, d, version)
+	put, err := s.registry(ctx).Declare(ctx, key, d, version)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
@@ -227,15 +247,19 @@ func (s *server) putReceiver(ctx context.Context, in *struct {
 	if put.Created {
 		status = http.StatusCreated
 	}
-	return s.receiverOutput(&put.Receiver, put.Secret, status), nil
+	return s.receiverOutput(ctx, &put.Receiver, put.Secret, status), nil
 }
 
 func (s *server) getReceiver(ctx context.Context, in *ReceiverKey) (*receiverOutput, error) {
-	r, err := s.Registry.Find(ctx, in.Key)
+	key, err := s.receiverKey(ctx, in.Key)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return s.receiverOutput(&r, nil, http.StatusOK), nil
+	r, err := s.Registry.Find(ctx, key)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	return s.receiverOutput(ctx, &r, nil, http.StatusOK), nil
 }
 
 func (s *server) listReceivers(ctx context.Context, in *PageInput) (*page[receiverView], error) {
@@ -243,11 +267,11 @@ func (s *server) listReceivers(ctx context.Context, in *PageInput) (*page[receiv
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Registry.List(ctx, after, in.Limit+1)
+	list, err := s.Registry.List(ctx, tenantOf(ctx), after, in.Limit+1)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return turnPage(in, "receivers", list, func(r *registry.Receiver) receiverView { return s.showReceiver(r, nil) },
+	return turnPage(in, "receivers", list, func(r *registry.Receiver) receiverView { return s.showReceiver(ctx, r, nil) },
 		func(r *registry.Receiver) string { return r.Key }), nil
 }
 
@@ -261,7 +285,11 @@ func (s *server) deleteReceiver(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	gone, err := s.Registry.Remove(ctx, in.Key, version, func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error {
+	key, err := s.receiverKey(ctx, in.Key)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	gone, err := s.registry(ctx).Remove(ctx, key, version, func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error {
 		return owesNothing(ctx, tx, targets, in.Owed)
 	})
 	if err != nil {

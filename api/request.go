@@ -9,16 +9,18 @@ import (
 )
 
 // Request gives a handler the headers and the query as they came: which of them were
-// sent at all, and how often.
+// sent at all, and how often; and whom the caller speaks for.
 type Request struct {
 	header http.Header
 	query  url.Values
+	tenant string // that the caller is bound to
 }
 
 // Resolve implements huma.Resolver.
 func (r *Request) Resolve(ctx huma.Context) []error {
 	raw, _ := humachi.Unwrap(ctx)
 	r.header, r.query = raw.Header, raw.URL.Query()
+	r.tenant = tenantOf(ctx.Context())
 	return nil
 }
 

@@ -29,6 +29,7 @@ type Rooms struct {
 	Registry *registry.Registry
 	Ledger   *ledger.Ledger
 	Gate     *access.Gate
+	Keys     *access.Keys
 	// Ready says what keeps the process from doing its work; nothing: it is ready.
 	Ready   func(ctx context.Context) []Check
 	Metrics http.Handler
@@ -63,6 +64,7 @@ type server struct {
 	Rooms
 	log    *slog.Logger
 	tracer trace.Tracer
+	pacers pacers
 }
 
 // Bounds of requests.
@@ -113,7 +115,7 @@ func (s *server) describe(router chi.Router) huma.API {
 	config.CreateHooks = nil
 	config.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
 	config.Transformers = append(config.Transformers, stampRequestID)
-	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer", Description: "An API key."}}
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer", Description: "An API key. The scope that it must have stands at each operation; admin holds all of them."}}
 	config.Servers = []*huma.Server{{URL: "/"}}
 	api := humachi.New(router, config)
 	api.UseMiddleware(s.authenticate(api), refuseUnknownQuery(api), bounded)
@@ -128,6 +130,7 @@ func (s *server) describe(router chi.Router) huma.API {
 	s.correlations(api)
 	s.catalogue(api)
 	s.status(api)
+	s.keys(api)
 	documentData(api)
 	return api
 }
@@ -146,6 +149,9 @@ func documentData(api huma.API) {
 	} {
 		of["schema"], of["example"] = json, json
 	}
+	state := &huma.Schema{Description: "How it stood. Headers and secrets are not shown."}
+	note := api.OpenAPI().Components.Schemas.Map()["NoteView"].Properties
+	note["before"], note["after"] = state, state
 }
 
 // apiVersion is the version of the API, which is not that of the program.
@@ -158,14 +164,4 @@ var jsonFormat = huma.Format{
 		return json.MarshalWrite(w, v, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true), json.Deterministic(true))
 	},
 	Unmarshal: func(data []byte, v any) error { return json.Unmarshal(data, v) },
-}
-
-// operation is what every operation of the API has in common.
-func operation(method, path, id, tag, summary, description string) huma.Operation {
-	return huma.Operation{
-		Method: method, Path: path, OperationID: id, Summary: summary, Description: description, Tags: []string{tag},
-		Security:        []map[string][]string{{"bearer": {}}},
-		MaxBodyBytes:    maxBody + 1,
-		BodyReadTimeout: bodyReadTimeout,
-	}
 }

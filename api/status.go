@@ -77,15 +77,15 @@ type statusView struct {
 }
 
 func (s *server) status(api huma.API) {
-	op := operation(http.MethodGet, "/v1/status", "get-status", "Operations", "How things stand",
+	op := operation(readsAll, http.MethodGet, "/v1/status", "get-status", "Operations", "How things stand",
 		"Watch oldest_owed_seconds and dead. The figures are a second old at most, or more where counting takes longer.")
 	op.Errors = []int{401, 503}
-	huma.Register(api, op, s.getStatus)
+	register(api, op, s.getStatus)
 
-	op = operation(http.MethodGet, "/v1/quiet-receivers", "list-quiet-receivers", "Operations", "Receivers that acknowledged nothing for long",
+	op = operation(readsAll, http.MethodGet, "/v1/quiet-receivers", "list-quiet-receivers", "Operations", "Receivers that acknowledged nothing for long",
 		"The quietest first; one that was never told anything is among them.")
 	op.Errors = []int{401, 422, 503}
-	huma.Register(api, op, s.getQuiet)
+	register(api, op, s.getQuiet)
 }
 
 // statusAge is how old the figures may be.

@@ -41,10 +41,10 @@ type targetView struct {
 	Secret      string            `json:"secret,omitempty" doc:"The signing secret. Shown once: in the answer that made it."`
 }
 
-func showTarget(receiver string, t *registry.Target, dead int, secret event.Secret) targetView {
+func showTarget(ctx context.Context, receiver string, t *registry.Target, dead int, secret event.Secret) targetView {
 	d, _ := t.Declared()
 	v := targetView{
-		Target: t.Name, Receiver: receiver, URL: t.URL, Tenant: d.Tenant, Events: d.Events, Headers: d.Headers, Description: d.Description,
+		Target: called(ctx, t.Name), Receiver: called(ctx, receiver), URL: t.URL, Tenant: d.Tenant, Events: d.Events, Headers: d.Headers, Description: d.Description,
 		Metadata: d.Metadata, Paused: t.PausedAt != nil, Disabled: t.DisabledAt != nil, DeadInARow: dead, Version: t.Version,
 		CreatedAt: t.CreatedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(),
 	}
@@ -77,38 +77,38 @@ type targetOutput struct {
 
 func (s *server) targets(api huma.API) {
 	const path = "/v1/receivers/{key}/targets/{target}"
-	op := operation(http.MethodPut, path, "put-target", "Targets", "Declare a target of a fan-out receiver",
+	op := operation(declares, http.MethodPut, path, "put-target", "Targets", "Declare a target of a fan-out receiver",
 		"Idempotent and complete. Its signing secret is made by the service, or given, and shown once.")
 	op.SkipValidateBody = true
 	op.Errors = []int{400, 401, 404, 409, 412, 413, 415, 422, 503}
-	huma.Register(api, op, s.putTarget)
+	register(api, op, s.putTarget)
 	documentBody[registry.TargetDeclaration](api, op, map[string]*huma.Example{"one": {Value: map[string]any{"url": "https://shop.example.com/hooks", "tenant": "acme"}}})
 
-	op = operation(http.MethodPost, "/v1/receivers/{key}/targets/import", "import-targets", "Targets", "Declare many targets",
+	op = operation(declares, http.MethodPost, "/v1/receivers/{key}/targets/import", "import-targets", "Targets", "Declare many targets",
 		"Up to 10000, all or none, each as with PUT. The answer has the secrets that were made, once.")
 	op.SkipValidateBody, op.MaxBodyBytes = true, maxImport+1
 	op.Errors = []int{400, 401, 404, 409, 413, 415, 422, 503}
-	huma.Register(api, op, s.importTargets)
+	register(api, op, s.importTargets)
 	documentBody[importing](api, op, nil)
 
-	op = operation(http.MethodGet, path, "get-target", "Targets", "One target", "")
+	op = operation(reads, http.MethodGet, path, "get-target", "Targets", "One target", "")
 	op.Errors = []int{401, 404, 503}
-	huma.Register(api, op, s.getTarget)
+	register(api, op, s.getTarget)
 
-	op = operation(http.MethodGet, "/v1/receivers/{key}/targets", "list-targets", "Targets", "Targets of a receiver, by name", "")
+	op = operation(reads, http.MethodGet, "/v1/receivers/{key}/targets", "list-targets", "Targets", "Targets of a receiver, by name", "")
 	op.Errors = []int{400, 401, 404, 422, 503}
-	huma.Register(api, op, s.listTargets)
+	register(api, op, s.listTargets)
 
-	op = operation(http.MethodDelete, path, "delete-target", "Targets", "Delete a target", "Refused while deliveries are owed to it, unless owed says what becomes of them.")
+	op = operation(declares, http.MethodDelete, path, "delete-target", "Targets", "Delete a target", "Refused while deliveries are owed to it, unless owed says what becomes of them.")
 	op.DefaultStatus = http.StatusNoContent
 	op.Errors = []int{401, 404, 409, 412, 422, 503}
-	huma.Register(api, op, s.deleteTarget)
+	register(api, op, s.deleteTarget)
 
 	for verb, paused := range map[string]bool{"pause": true, "resume": false} {
-		op = operation(http.MethodPost, path+"/"+verb, verb+"-target", "Targets", strings.ToUpper(verb[:1])+verb[1:]+" a target",
+		op = operation(declares, http.MethodPost, path+"/"+verb, verb+"-target", "Targets", strings.ToUpper(verb[:1])+verb[1:]+" a target",
 			"A paused target keeps what it is owed and gets no request. Resuming also switches on one that was disabled.")
 		op.Errors = []int{401, 404, 503}
-		huma.Register(api, op, func(ctx context.Context, in *TargetName) (*targetOutput, error) {
+		register(api, op, func(ctx context.Context, in *TargetName) (*targetOutput, error) {
 			return s.pauseTarget(ctx, in, paused)
 		})
 	}
@@ -118,31 +118,49 @@ func (s *server) targets(api huma.API) {
 // rotations are the same for a receiver's own address and for a target.
 func (s *server) rotations(api huma.API, path string) {
 	for _, of := range []struct{ path, name, tag string }{{"/v1/receivers/{key}", "receiver", "Receivers"}, {path, "target", "Targets"}} {
-		op := operation(http.MethodPost, of.path+"/secret/rotate", "rotate-"+of.name+"-secret", of.tag, "Give it a new signing secret",
+		op := operation(declares, http.MethodPost, of.path+"/secret/rotate", "rotate-"+of.name+"-secret", of.tag, "Give it a new signing secret",
 			"Until overlap has passed (default 24h), the old secrets sign too, newest first; 0s ends them at once, as after a leak. The new secret is shown once. The body may be left out.")
 		op.SkipValidateBody = true
 		op.Errors = []int{400, 401, 404, 413, 415, 422, 503}
-		keys := operation(http.MethodGet, of.path+"/keys", "get-"+of.name+"-keys", of.tag, "Public keys that verify its v1a signatures", "None, unless its signatures include v1a.")
+		keys := operation(reads, http.MethodGet, of.path+"/keys", "get-"+of.name+"-keys", of.tag, "Public keys that verify its v1a signatures", "None, unless its signatures include v1a.")
 		keys.Errors = []int{401, 404, 503}
 		if of.name == "receiver" {
-			huma.Register(api, op, func(ctx context.Context, in *struct {
+			register(api, op, func(ctx context.Context, in *struct {
 				Request
 				ReceiverKey
 				RawBody []byte `contentType:"application/json"`
 			}) (*rotatedOutput, error) {
-				return s.rotate(ctx, &in.Request, in.Key, "", in.RawBody)
+				key, err := s.receiverKey(ctx, in.Key)
+				if err != nil {
+					return nil, s.explain(ctx, err)
+				}
+				return s.rotate(ctx, &in.Request, key, "", in.RawBody)
 			})
-			huma.Register(api, keys, func(ctx context.Context, in *ReceiverKey) (*keysOutput, error) { return s.publicKeys(ctx, in.Key, "") })
+			register(api, keys, func(ctx context.Context, in *ReceiverKey) (*keysOutput, error) {
+				key, err := s.receiverKey(ctx, in.Key)
+				if err != nil {
+					return nil, s.explain(ctx, err)
+				}
+				return s.publicKeys(ctx, key, "")
+			})
 		} else {
-			huma.Register(api, op, func(ctx context.Context, in *struct {
+			register(api, op, func(ctx context.Context, in *struct {
 				Request
 				TargetName
 				RawBody []byte `contentType:"application/json"`
 			}) (*rotatedOutput, error) {
-				return s.rotate(ctx, &in.Request, in.Key, in.Target, in.RawBody)
+				receiver, name, err := s.target(ctx, &in.TargetName)
+				if err != nil {
+					return nil, s.explain(ctx, err)
+				}
+				return s.rotate(ctx, &in.Request, receiver, name, in.RawBody)
 			})
-			huma.Register(api, keys, func(ctx context.Context, in *TargetName) (*keysOutput, error) {
-				return s.publicKeys(ctx, in.Key, in.Target)
+			register(api, keys, func(ctx context.Context, in *TargetName) (*keysOutput, error) {
+				receiver, name, err := s.target(ctx, in)
+				if err != nil {
+					return nil, s.explain(ctx, err)
+				}
+				return s.publicKeys(ctx, receiver, name)
 			})
 		}
 		documentBody[rotating](api, op, nil)
@@ -160,14 +178,22 @@ func (s *server) putTarget(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	t := registry.NamedTarget{Name: in.Target}
+	var t registry.NamedTarget
 	if err := in.body(in.RawBody, &t.TargetDeclaration); err != nil {
 		return nil, err
+	}
+	receiver, name, err := s.target(ctx, &in.TargetName)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	t.Name = name
+	if t.Tenant, err = bindTenant(ctx, "/tenant", t.Tenant); err != nil {
+		return nil, s.explain(ctx, err)
 	}
 	if err := s.Registry.CheckTarget("", t.Name, &t.TargetDeclaration).Err(); err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	puts, err := s.Registry.DeclareTargets(ctx, in.Key, []registry.NamedTarget{t}, version)
+	puts, err := s.registry(ctx).DeclareTargets(ctx, receiver, []registry.NamedTarget{t}, version)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
@@ -175,7 +201,7 @@ func (s *server) putTarget(ctx context.Context, in *struct {
 	if puts[0].Created {
 		status = http.StatusCreated
 	}
-	return s.targetOutput(ctx, in.Key, &puts[0].Target, puts[0].Secret, status)
+	return s.targetOutput(ctx, receiver, &puts[0].Target, puts[0].Secret, status)
 }
 
 func (s *server) targetOutput(ctx context.Context, receiver string, t *registry.Target, secret event.Secret, status int) (*targetOutput, error) {
@@ -183,7 +209,7 @@ func (s *server) targetOutput(ctx context.Context, receiver string, t *registry.
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return &targetOutput{status, etag(t.Version), showTarget(receiver, t, dead[t.ID], secret)}, nil
+	return &targetOutput{status, etag(t.Version), showTarget(ctx, receiver, t, dead[t.ID], secret)}, nil
 }
 
 // importing is the body of an import.
@@ -218,8 +244,12 @@ func (s *server) importTargets(ctx context.Context, in *struct {
 	if err := in.body(in.RawBody, &b); err != nil {
 		return nil, err
 	}
-	list, flaws := s.readImport(&b)
-	if err := flaws.Err(); err != nil {
+	receiver, err := s.fanOutKey(ctx, in.Key)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	list, err := s.readImport(ctx, receiver, &b)
+	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
 	out := &importOutput{}
@@ -227,24 +257,31 @@ func (s *server) importTargets(ctx context.Context, in *struct {
 	if len(list) == 0 {
 		return out, nil
 	}
-	puts, err := s.Registry.DeclareTargets(ctx, in.Key, list, 0)
+	puts, err := s.registry(ctx).DeclareTargets(ctx, receiver, list, 0)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
 	for _, p := range puts {
 		if p.Created {
 			out.Body.Created++
-			out.Body.Data = append(out.Body.Data, importedSecret{p.Target.Name, p.Secret.Reveal()})
+			out.Body.Data = append(out.Body.Data, importedSecret{called(ctx, p.Target.Name), p.Secret.Reveal()})
 		}
 	}
 	return out, nil
 }
 
-func (s *server) readImport(b *importing) (list []registry.NamedTarget, flaws event.Flaws) {
+func (s *server) readImport(ctx context.Context, receiver string, b *importing) (list []registry.NamedTarget, err error) {
 	if len(b.Targets) > registry.MaxTargets {
-		flaws.Add("/targets", fmt.Sprintf("are %d; at most %d are allowed at a time", len(b.Targets), registry.MaxTargets))
-		return nil, flaws
+		return nil, event.Flaws{{Pointer: "/targets", Message: fmt.Sprintf("are %d; at most %d are allowed at a time", len(b.Targets), registry.MaxTargets)}}
 	}
+	names := make([]string, len(b.Targets))
+	for i, t := range b.Targets {
+		names[i] = t.Target
+	}
+	if names, err = s.targetNames(ctx, receiver, names); err != nil {
+		return nil, err
+	}
+	var flaws event.Flaws
 	seen := map[string]bool{}
 	for i, t := range b.Targets {
 		at := fmt.Sprintf("/targets/%d", i)
@@ -252,18 +289,25 @@ func (s *server) readImport(b *importing) (list []registry.NamedTarget, flaws ev
 			flaws.Add(at+"/target", "is named twice")
 		}
 		seen[t.Target] = true
-		flaws = append(flaws, s.Registry.CheckTarget(at, t.Target, &t.TargetDeclaration)...)
-		list = append(list, registry.NamedTarget{Name: t.Target, TargetDeclaration: t.TargetDeclaration})
+		if t.Tenant, err = bindTenant(ctx, at+"/tenant", t.Tenant); err != nil {
+			return nil, err
+		}
+		flaws = append(flaws, s.Registry.CheckTarget(at, names[i], &t.TargetDeclaration)...)
+		list = append(list, registry.NamedTarget{Name: names[i], TargetDeclaration: t.TargetDeclaration})
 	}
-	return list, flaws[:min(len(flaws), 100)]
+	return list, flaws[:min(len(flaws), 100)].Err()
 }
 
 func (s *server) getTarget(ctx context.Context, in *TargetName) (*targetOutput, error) {
-	t, err := s.Registry.FindTarget(ctx, in.Key, in.Target)
+	receiver, name, err := s.target(ctx, in)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return s.targetOutput(ctx, in.Key, &t, nil, http.StatusOK)
+	t, err := s.Registry.FindTarget(ctx, receiver, name)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	return s.targetOutput(ctx, receiver, &t, nil, http.StatusOK)
 }
 
 func (s *server) listTargets(ctx context.Context, in *struct {
@@ -275,7 +319,11 @@ func (s *server) listTargets(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Registry.Targets(ctx, in.Key, after, in.Limit+1)
+	receiver, err := s.fanOutKey(ctx, in.Key)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	list, err := s.Registry.Targets(ctx, receiver, tenantOf(ctx), after, in.Limit+1)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
@@ -287,7 +335,7 @@ func (s *server) listTargets(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return turnPage(&in.PageInput, path, list, func(t *registry.Target) targetView { return showTarget(in.Key, t, dead[t.ID], nil) },
+	return turnPage(&in.PageInput, path, list, func(t *registry.Target) targetView { return showTarget(ctx, receiver, t, dead[t.ID], nil) },
 		func(t *registry.Target) string { return t.Name }), nil
 }
 
@@ -300,7 +348,11 @@ func (s *server) deleteTarget(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	gone, err := s.Registry.RemoveTarget(ctx, in.Key, in.Target, version, func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error {
+	receiver, name, err := s.target(ctx, &in.TargetName)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	gone, err := s.registry(ctx).RemoveTarget(ctx, receiver, name, version, func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error {
 		return owesNothing(ctx, tx, targets, in.Owed)
 	})
 	if err != nil {
@@ -310,7 +362,11 @@ func (s *server) deleteTarget(ctx context.Context, in *struct {
 }
 
 func (s *server) pauseTarget(ctx context.Context, in *TargetName, paused bool) (*targetOutput, error) {
-	t, err := s.Registry.PauseTarget(ctx, in.Key, in.Target, paused, func(ctx context.Context, tx pgx.Tx, id event.TargetID) error {
+	receiver, name, err := s.target(ctx, in)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	t, err := s.registry(ctx).PauseTarget(ctx, receiver, name, paused, func(ctx context.Context, tx pgx.Tx, id event.TargetID) error {
 		if paused {
 			return nil
 		}
@@ -319,7 +375,7 @@ func (s *server) pauseTarget(ctx context.Context, in *TargetName, paused bool) (
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return s.targetOutput(ctx, in.Key, &t, nil, http.StatusOK)
+	return s.targetOutput(ctx, receiver, &t, nil, http.StatusOK)
 }
 
 // rotating is the body of a rotation.
@@ -364,7 +420,7 @@ func (s *server) rotate(ctx context.Context, in *Request, receiver, target strin
 	if err := flaws.Err(); err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	done, err := s.Registry.Rotate(ctx, receiver, target, slices.Clone(given), overlap)
+	done, err := s.registry(ctx).Rotate(ctx, receiver, target, slices.Clone(given), overlap)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}

@@ -34,7 +34,7 @@ func (s *server) mountTesting(router chi.Router) {
 // guarded asks for the API key, and answers what a handler returns.
 func (s *server) guarded(do func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		admitted, p := s.admit(r.Context(), r.Header.Get("Authorization"))
+		admitted, p := s.admit(r.Context(), r.Header.Get("Authorization"), administers, heading(w))
 		if p != nil {
 			p.write(w, r)
 			return

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,13 +12,13 @@ import (
 
 func healthcheckCommand() *cobra.Command {
 	return verb("healthcheck", "Ask the service on this machine whether it is ready",
-		"Exits 0 if the service at EVENTSVC_LISTEN is ready. For container images, which have no curl.",
+		"Exits 0 if the process at EVENTSVC_OPS_LISTEN, or at EVENTSVC_LISTEN where that is not set, is ready. For container images, which have no curl.",
 		func(cmd *cobra.Command) error {
 			config, err := configured(false)
 			if err != nil {
 				return err
 			}
-			host, port, err := net.SplitHostPort(config.Listen)
+			host, port, err := net.SplitHostPort(cmp.Or(config.OpsListen, config.Listen))
 			if err != nil {
 				return err
 			}

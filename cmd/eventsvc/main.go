@@ -44,7 +44,7 @@ func root() *cobra.Command {
 		return usageError{fmt.Sprintf("%v; see `%s --help`", err, c.CommandPath())}
 	})
 	cmd.AddCommand(devCommand(), serveCommand(), relayCommand(), migrateCommand(),
-		requeueCommand(), replayCommand(), cancelCommand(), deliverCommand(), pruneCommand(), statusCommand(), catalogueCommand(), checkCommand(), secretsCommand(), verifyCommand(), openapiCommand(), healthcheckCommand(), versionCommand())
+		requeueCommand(), replayCommand(), cancelCommand(), deliverCommand(), pruneCommand(), statusCommand(), catalogueCommand(), checkCommand(), keysCommand(), secretsCommand(), verifyCommand(), openapiCommand(), healthcheckCommand(), keysCommand(), versionCommand())
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,7 +25,7 @@ func requeueCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return operating(cmd, func(o *app.Operator) error {
+			return changing(cmd, args, s.DryRun, "deliveries", func(o *app.Operator) (any, error) {
 				bar := newProgress(cmd.ErrOrStderr(), "requeued")
 				s.Progress = bar.tell
 				t, woken, err := o.Ledger.Requeue(cmd.Context(), s)
@@ -33,7 +34,7 @@ func requeueCommand() *cobra.Command {
 					o.Wake(cmd.Context())
 				}
 				tell(cmd, "requeued", t.Done, t.Skipped, s.DryRun)
-				return err
+				return t, err
 			})
 		},
 	}
@@ -51,13 +52,13 @@ func cancelCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return operating(cmd, func(o *app.Operator) error {
+			return changing(cmd, args, s.DryRun, "deliveries", func(o *app.Operator) (any, error) {
 				bar := newProgress(cmd.ErrOrStderr(), "cancelled")
 				s.Progress = bar.tell
 				t, err := o.Ledger.Cancel(cmd.Context(), s)
 				bar.end()
 				tell(cmd, "cancelled", t.Done, t.Skipped, s.DryRun)
-				return err
+				return t, err
 			})
 		},
 	}
@@ -76,7 +77,7 @@ func replayCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return operating(cmd, func(o *app.Operator) error {
+			return changing(cmd, args, a.DryRun, "events", func(o *app.Operator) (any, error) {
 				bar := newProgress(cmd.ErrOrStderr(), "replayed")
 				a.Progress = bar.tell
 				r, err := o.Desk.ReplayAll(cmd.Context(), a)
@@ -93,7 +94,7 @@ func replayCommand() *cobra.Command {
 				}
 				tell(cmd, "reopened", r.Reopened, nil, a.DryRun)
 				tell(cmd, "added", r.Added, skipped, a.DryRun)
-				return err
+				return r, err
 			})
 		},
 	}
@@ -132,20 +133,20 @@ func pruneCommand() *cobra.Command {
 	cmd := verb("prune", "Delete events past their retention",
 		"Events whose time is over and for which nothing is owed, with their deliveries and attempts. A running service does so by itself every EVENTSVC_PRUNE_EVERY.",
 		func(cmd *cobra.Command) error {
-			return operating(cmd, func(o *app.Operator) error {
+			keep, err := event.ParseDuration(cmp.Or(olderThan, "0s"))
+			if err != nil {
+				return usageError{"--older-than: " + err.Error()}
+			}
+			if limit < 0 {
+				return usageError{fmt.Sprintf("--limit is %d, and must not be negative", limit)}
+			}
+			return changing(cmd, nil, dryRun, "events", func(o *app.Operator) (any, error) {
 				p := o.Prune
 				p.DryRun = dryRun
 				if olderThan != "" {
-					d, err := event.ParseDuration(olderThan)
-					if err != nil {
-						return usageError{"--older-than: " + err.Error()}
-					}
-					p.Keep = time.Duration(d)
+					p.Keep = time.Duration(keep)
 				}
 				if cmd.Flags().Changed("limit") {
-					if limit < 0 {
-						return usageError{fmt.Sprintf("--limit is %d, and must not be negative", limit)}
-					}
 					p.Most = &limit
 				}
 				bar := newProgress(cmd.ErrOrStderr(), "pruned")
@@ -153,7 +154,7 @@ func pruneCommand() *cobra.Command {
 				done, err := o.Desk.Prune(cmd.Context(), p)
 				bar.end()
 				tell(cmd, "pruned", done.Events, nil, dryRun)
-				return err
+				return done, err
 			})
 		})
 	cmd.Flags().StringVar(&olderThan, "older-than", "", "instead of EVENTSVC_RETENTION, such as 30d; windows of event types are kept")
@@ -183,19 +184,19 @@ func deliverCommand() *cobra.Command {
 			}
 			log := config.Logger(cmd.ErrOrStderr())
 			p := &app.Process{Config: config, Version: currentVersion(), Log: log}
-			if _, err := app.Deliver(cmd.Context(), p, ids[0]); err != nil {
-				return err
-			}
-			return operating(cmd, func(o *app.Operator) error {
+			return changing(cmd, args, false, "deliveries/"+args[0], func(o *app.Operator) (any, error) {
+				if _, err := app.Deliver(cmd.Context(), p, ids[0]); err != nil {
+					return nil, err
+				}
 				d, err := o.Ledger.Find(cmd.Context(), ids[0])
 				if err != nil {
-					return err
+					return nil, err
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), d.Status)
 				if d.Status != event.Succeeded {
-					return fmt.Errorf("the delivery is %s: %s", d.Status, lastOf(&d))
+					return d.Status, fmt.Errorf("the delivery is %s: %s", d.Status, lastOf(&d))
 				}
-				return nil
+				return d.Status, nil
 			})
 		},
 	}

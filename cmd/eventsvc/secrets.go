@@ -14,13 +14,13 @@ func secretsCommand() *cobra.Command {
 	cmd.AddCommand(verb("reseal", "Seal every stored secret with the newest key",
 		"With EVENTSVC_SECRET_KEY=new,old it seals anew what the old key sealed, or what is stored unsealed; then the old key can be taken away. It changes nothing where a secret cannot be opened.",
 		func(cmd *cobra.Command) error {
-			return operating(cmd, func(o *app.Operator) error {
+			return changing(cmd, nil, false, "secrets", func(o *app.Operator) (any, error) {
 				n, err := o.Registry.Reseal(cmd.Context())
 				if err != nil {
-					return err
+					return nil, err
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "resealed %d\n", n)
-				return nil
+				return map[string]int{"resealed": n}, nil
 			})
 		}))
 	return cmd

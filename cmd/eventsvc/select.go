@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/eventsvc/eventsvc/internal/access"
 	"github.com/eventsvc/eventsvc/internal/app"
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/ledger"
@@ -130,6 +133,30 @@ func operating(cmd *cobra.Command, do func(*app.Operator) error) error {
 	}
 	defer o.Close()
 	return do(o)
+}
+
+// changing is operating for what changes something, which the audit tells of: with what
+// was asked for, and what it came to. A dry run is not noted.
+func changing(cmd *cobra.Command, args []string, dry bool, object string, do func(*app.Operator) (came any, err error)) error {
+	return operating(cmd, func(o *app.Operator) error {
+		if dry {
+			_, err := do(o)
+			return err
+		}
+		asked := map[string]any{"args": args}
+		cmd.Flags().Visit(func(f *pflag.Flag) { asked[f.Name] = f.Value.String() })
+		id, err := o.Keys.Begin(cmd.Context(), commandLine(), access.Change{Action: cmd.CommandPath(), Object: object, Before: asked})
+		if err != nil {
+			return err
+		}
+		came, err := do(o)
+		if err != nil {
+			came = map[string]any{"failed": true, "came_to": came}
+		}
+		late, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), 10*time.Second)
+		defer cancel()
+		return errors.Join(err, o.Keys.End(late, id, came))
+	})
 }
 
 // tell prints what an operation came to, one fact a line.

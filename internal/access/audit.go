@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -39,31 +40,38 @@ type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// Note notes a change. Given the transaction of the change, neither stands without the
+// Note notes changes. Given the transaction of the changes, neither stands without the
 // other.
-func Note(ctx context.Context, to Execer, by Caller, c Change) error {
-	return note(ctx, to, event.NewID(time.Now()), by, c)
+func Note(ctx context.Context, to Execer, by Caller, changes ...Change) error {
+	_, err := note(ctx, to, by, changes)
+	return err
 }
 
-func note(ctx context.Context, to Execer, id event.ID, by Caller, c Change) error {
-	before, err := told(c.Before)
-	if err != nil {
-		return err
-	}
-	after, err := told(c.After)
-	if err != nil {
-		return err
+// note notes changes and answers the notes' ids.
+func note(ctx context.Context, to Execer, by Caller, changes []Change) (ids []event.ID, err error) {
+	raw := make([][16]byte, len(changes))
+	actions, objects := make([]string, len(changes)), make([]string, len(changes))
+	befores, afters := make([]*string, len(changes)), make([]*string, len(changes))
+	for i, c := range changes {
+		id := event.NewID(time.Now())
+		ids, raw[i], actions[i], objects[i] = append(ids, id), id, c.Action, c.Object
+		if befores[i], err = told(c.Before); err != nil {
+			return nil, err
+		}
+		if afters[i], err = told(c.After); err != nil {
+			return nil, err
+		}
 	}
 	if _, err := to.Exec(ctx, sqlAddAudit, pgx.NamedArgs{
-		"id": [16]byte(id), "key": pg.OrNull([16]byte(by.ID)), "actor": by.Name, "action": c.Action, "object": c.Object, "before": before, "after": after,
+		"ids": raw, "key": pg.OrNull([16]byte(by.ID)), "actor": by.Name, "actions": actions, "objects": objects, "befores": befores, "afters": afters,
 	}); err != nil {
-		return fmt.Errorf("note a change: %w", err)
+		return nil, fmt.Errorf("note a change: %w", err)
 	}
-	return nil
+	return ids, nil
 }
 
-// told is a value as JSON, or null.
-func told(v any) ([]byte, error) {
+// told is a value as JSON, or null. NUL, which jsonb cannot hold, is left out of texts.
+func told(v any) (*string, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -71,14 +79,39 @@ func told(v any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("note a change: %w", err)
 	}
-	return text, nil
+	kept := withoutNUL(string(text))
+	return &kept, nil
+}
+
+// withoutNUL drops the escapes of NUL from a JSON text; a backslash that is escaped itself
+// begins none.
+func withoutNUL(text string) string {
+	if !strings.Contains(text, `\u0000`) {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch {
+		case strings.HasPrefix(text[i:], `\u0000`):
+			i += len(`\u0000`) - 1
+		case text[i] == '\\' && i+1 < len(text):
+			b.WriteString(text[i : i+2])
+			i++
+		default:
+			b.WriteByte(text[i])
+		}
+	}
+	return b.String()
 }
 
 // Begin notes a call on many before it is done, since it is no single transaction: what
 // is not noted is not done. [Keys.End] adds what it came to.
 func (k *Keys) Begin(ctx context.Context, by Caller, c Change) (event.ID, error) {
-	id := event.NewID(time.Now())
-	return id, note(ctx, k.pool, id, by, c)
+	ids, err := note(ctx, k.pool, by, []Change{c})
+	if err != nil {
+		return event.ID{}, err
+	}
+	return ids[0], nil
 }
 
 // End adds to a note what the call came to.
@@ -116,6 +149,7 @@ func (k *Keys) Audit(ctx context.Context, below event.ID, limit int) ([]Noted, e
 // toldKey is a key as the audit tells of it.
 type toldKey struct {
 	Name      string     `json:"name"`
+	Owner     string     `json:"owner"`
 	Prefix    string     `json:"prefix"`
 	Scopes    []Scope    `json:"scopes"`
 	Tenant    string     `json:"tenant,omitempty"`
@@ -125,5 +159,5 @@ type toldKey struct {
 }
 
 func tellKey(k *Key) toldKey {
-	return toldKey{k.Name, k.Prefix, k.Scopes, k.Tenant, pg.OrNull(k.Rate), k.ExpiresAt, k.RevokedAt}
+	return toldKey{k.Name, k.Owner, k.Prefix, k.Scopes, k.Tenant, pg.OrNull(k.Rate), k.ExpiresAt, k.RevokedAt}
 }

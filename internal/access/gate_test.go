@@ -63,11 +63,11 @@ func TestTheGateOpensToTheOperatorsKeyAndToLiveKeysAlone(t *testing.T) {
 		}
 	}
 	c, err := g.Authenticate(t.Context(), "Bearer "+opens)
-	if err != nil || c.Number != issued.Number || c.Number < 1 || c.ID != issued.ID || c.Tenant != "north" || c.Rate != (access.Rate{PerSecond: 7, Burst: 7}) ||
+	if err != nil || c.Number != issued.Number || c.Producer < 1 || c.Owner != "shop" || c.ID != issued.ID || c.Tenant != "north" || c.Rate != (access.Rate{PerSecond: 7, Burst: 7}) ||
 		!c.May(access.EventsWrite) || c.May(access.Read) || c.May(access.Admin) {
 		t.Errorf("got %+v, %v", c, err)
 	}
-	if c, err := (&access.Gate{}).Authenticate(t.Context(), ""); err != nil || c.Number != 0 || !c.May(access.Admin) {
+	if c, err := (&access.Gate{}).Authenticate(t.Context(), ""); err != nil || c.Producer != 0 || !c.May(access.Admin) {
 		t.Errorf("an open gate: %+v, %v", c, err)
 	}
 }

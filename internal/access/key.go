@@ -15,8 +15,10 @@ import (
 
 // Key is an API key as it stands, without what opens.
 type Key struct {
-	Number     int32 // the producer of what is fired with it; 0 is the operator
+	Number     int32 // of the row
 	ID         event.ID
+	Producer   int32  // of what is fired with it; 0 is the operator
+	Owner      string // whose it is
 	Name       string
 	Prefix     string // how it begins
 	Scopes     []Scope
@@ -37,6 +39,7 @@ type Rate struct {
 // Draft is a key that is wanted.
 type Draft struct {
 	Name      string
+	Owner     string // "": the name
 	Scopes    []Scope
 	Tenant    string
 	ExpiresAt time.Time // zero: never
@@ -57,6 +60,7 @@ func (d *Draft) Check(now time.Time) event.Flaws {
 		flaws.Add("/name", "is required: what the key is for")
 	}
 	words(&flaws, "/name", d.Name, maxName)
+	words(&flaws, "/owner", d.Owner, maxName)
 	words(&flaws, "/tenant", d.Tenant, maxTenant)
 	d.checkScopes(&flaws)
 	if !d.ExpiresAt.IsZero() && !d.ExpiresAt.After(now) {

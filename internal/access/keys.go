@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ func (k *Keys) Issue(ctx context.Context, by Caller, d Draft) (key Key, opens st
 	}
 	err = pgx.BeginFunc(ctx, k.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sqlAddKey, pgx.NamedArgs{
-			"id": [16]byte(event.NewID(time.Now())), "name": d.Name, "hash": sum[:], "prefix": opens[:shownLength], "scopes": scopes,
+			"id": [16]byte(event.NewID(time.Now())), "name": d.Name, "owner": cmp.Or(d.Owner, d.Name), "hash": sum[:], "prefix": opens[:shownLength], "scopes": scopes,
 			"tenant": pg.OrNull(d.Tenant), "rate": pg.OrNull(d.Rate.PerSecond), "burst": pg.OrNull(burst), "expires": pg.OrNull(d.ExpiresAt),
 		})
 		if err != nil {
@@ -107,7 +108,7 @@ func (k *Keys) Any(ctx context.Context) (any bool, err error) {
 
 func scanKey(row pgx.CollectableRow) (k Key, err error) {
 	var scopes []string
-	err = row.Scan(&k.Number, (*[16]byte)(&k.ID), &k.Name, &k.Prefix, &scopes, &k.Tenant, &k.Rate.PerSecond, &k.Rate.Burst,
+	err = row.Scan(&k.Number, (*[16]byte)(&k.ID), &k.Producer, &k.Owner, &k.Name, &k.Prefix, &scopes, &k.Tenant, &k.Rate.PerSecond, &k.Rate.Burst,
 		&k.CreatedAt, &k.ExpiresAt, &k.RevokedAt, &k.LastUsedAt)
 	k.Scopes = scopesOf(scopes)
 	return k, err

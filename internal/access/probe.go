@@ -93,7 +93,7 @@ func (p *prober) look(ctx context.Context, wanted map[hash]bool) (found map[hash
 		var sum []byte
 		var scopes []string
 		var stale bool
-		if err := rows.Scan(&sum, &k.Number, (*[16]byte)(&k.ID), &k.Name, &scopes, &k.Tenant, &k.Rate.PerSecond, &k.Rate.Burst, &stale); err != nil {
+		if err := rows.Scan(&sum, &k.Number, (*[16]byte)(&k.ID), &k.Producer, &k.Owner, &k.Name, &scopes, &k.Tenant, &k.Rate.PerSecond, &k.Rate.Burst, &stale); err != nil {
 			return nil, nil, err
 		}
 		k.Scopes = scopesOf(scopes)

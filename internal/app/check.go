@@ -68,7 +68,7 @@ func checkDeclared(ctx context.Context, r *registry.Registry, c Config) ([]Findi
 	for _, key := range slices.Sorted(maps.Keys(unusable)) {
 		found = append(found, Finding{"EV-E002", fmt.Sprintf("receiver %s cannot be used, and its deliveries fail: %s", key, unusable[key])})
 	}
-	list, err := r.List(ctx, "", 1_000_000)
+	list, err := r.List(ctx, "", "", 1_000_000)
 	if err != nil {
 		return nil, err
 	}

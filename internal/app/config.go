@@ -28,6 +28,7 @@ type Config struct {
 	DatabaseURL string `env:"DATABASE_URL" doc:"PostgreSQL 15 or later."`
 
 	Listen    string `env:"EVENTSVC_LISTEN" envDefault:"127.0.0.1:8080" doc:"Address of the API."`
+	OpsListen string `env:"EVENTSVC_OPS_LISTEN" doc:"Address of /metrics, /livez, /readyz and /debug/pprof. /metrics is then not at the API's address; pprof never is."`
 	Auth      string `env:"EVENTSVC_AUTH" envDefault:"on" doc:"off: no API keys are asked for. Only where nobody else can reach the API."`
 	AdminKey  string `env:"EVENTSVC_ADMIN_KEY" doc:"The operator's API key."`
 	SecretKey string `env:"EVENTSVC_SECRET_KEY" doc:"Seals signing secrets at rest: base64 of 32 bytes; several, newest first, separated by commas."`
@@ -55,6 +56,8 @@ type Config struct {
 	Retention  event.Duration `env:"EVENTSVC_RETENTION" envDefault:"90d" doc:"How long events are kept once all their deliveries are terminal; owed work is never pruned."`
 	PruneEvery event.Duration `env:"EVENTSVC_PRUNE_EVERY" envDefault:"1m" doc:"How often what is past its retention is pruned; 0s: only by eventsvc prune."`
 	PruneRows  int            `env:"EVENTSVC_PRUNE_ROWS" envDefault:"5000" doc:"Most rows that one transaction of a prune deletes."`
+
+	TenantQuota int `env:"EVENTSVC_TENANT_QUOTA" envDefault:"0" doc:"Deliveries that may be owed for events of one tenant; more fires of it are 429. 0: any number."`
 
 	DisableAfterDead int `env:"EVENTSVC_DISABLE_AFTER_DEAD" envDefault:"20" doc:"Dead deliveries in a row that switch a target of a fan-out receiver off; 0: never."`
 
@@ -172,6 +175,8 @@ func (c *Config) Check() error {
 		oneOf("EVENTSVC_LOG_FORMAT", c.LogFormat, "auto", "json", "text"),
 		oneOf("EVENTSVC_LOG_LEVEL", c.LogLevel, "debug", "info", "warn", "error"),
 		checkAddress("EVENTSVC_LISTEN", c.Listen),
+		c.checkOps(),
+		within("EVENTSVC_TENANT_QUOTA", c.TenantQuota, 0, 1_000_000_000),
 		within("EVENTSVC_RELAY_WORKERS", c.RelayWorkers, 0, 10_000),
 		within("EVENTSVC_BATCH", c.Batch, 1, 5000),
 		within("EVENTSVC_DISABLE_AFTER_DEAD", c.DisableAfterDead, 0, 1_000_000),
@@ -191,6 +196,16 @@ func (c *Config) Check() error {
 		parses("EVENTSVC_ALLOW_PRIVATE", c.AllowPrivate, webhook.ParseAllowed),
 		parses("EVENTSVC_EGRESS_PROXY", c.EgressProxy, webhook.ParseProxy),
 	)
+}
+
+func (c *Config) checkOps() error {
+	if c.OpsListen == "" {
+		return nil
+	}
+	if c.OpsListen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
+		return badSetting("EVENTSVC_OPS_LISTEN", "is EVENTSVC_LISTEN; give an address of its own, or none")
+	}
+	return checkAddress("EVENTSVC_OPS_LISTEN", c.OpsListen)
 }
 
 func (c *Config) checkCurve() error {

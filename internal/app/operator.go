@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/eventsvc/eventsvc/internal/access"
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/fire"
 	"github.com/eventsvc/eventsvc/internal/ledger"
@@ -21,6 +22,7 @@ type Operator struct {
 	Ledger   *ledger.Ledger
 	Registry *registry.Registry
 	Desk     *fire.Desk
+	Keys     *access.Keys
 	Prune    fire.Prune
 	Keep     time.Duration
 	pool     *pgxpool.Pool
@@ -41,7 +43,7 @@ func NewOperator(ctx context.Context, c Config, log *slog.Logger) (*Operator, er
 		pool.Close()
 		return nil, err
 	}
-	o := &Operator{pool: pool, bell: pg.NewBell(pool, log), Ledger: ledger.New(pool), Keep: time.Duration(c.Retention)}
+	o := &Operator{pool: pool, bell: pg.NewBell(pool, log), Ledger: ledger.New(pool), Keys: access.NewKeys(pool), Keep: time.Duration(c.Retention)}
 	o.Prune = fire.Prune{Keep: o.Keep, Rows: c.PruneRows}
 	if err := o.furnish(ctx, c, log); err != nil {
 		pool.Close()

@@ -8,17 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/eventsvc/eventsvc/api"
 	"github.com/eventsvc/eventsvc/internal/access"
 	"github.com/eventsvc/eventsvc/internal/around"
 	"github.com/eventsvc/eventsvc/internal/event"
@@ -144,7 +140,7 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 	if err := tel.figures.Register(figures{h.watch}); err != nil {
 		return nil, fmt.Errorf("register the figures: %w", err)
 	}
-	h.desk = fire.NewDesk(fire.Options{Pool: pools.fire, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake})
+	h.desk = fire.NewDesk(fire.Options{Pool: pools.fire, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake, Quota: p.Config.TenantQuota, Backlogs: ledger.New(pools.health).Backlogs})
 	h.sentinel = newSentinel(h, p.Config.DisableAfterDead)
 	if err := p.checkLanes(ctx, h.registry); err != nil {
 		return nil, err
@@ -215,10 +211,11 @@ func (h *house) wake(targets []event.TargetID) {
 
 // run starts every part and waits. A part that fails stops the others.
 func (h *house) run(ctx context.Context) error {
-	listener, err := h.listen()
+	doors, err := h.open()
 	if err != nil {
 		return err
 	}
+	defer h.serveOps(doors.ops)()
 	group, groupCtx := errgroup.WithContext(ctx)
 	// What serves others ends after those it serves.
 	support, endSupport := context.WithCancel(context.WithoutCancel(ctx))
@@ -251,7 +248,7 @@ func (h *house) run(ctx context.Context) error {
 	group.Go(func() error { h.maintain(groupCtx); return nil })
 	group.Go(func() error { h.sweep(groupCtx); return nil })
 	if h.Role.API {
-		group.Go(func() error { return h.serve(groupCtx, listener, relayed) })
+		group.Go(func() error { return h.serve(groupCtx, doors.api, relayed) })
 	} else if h.Ready != nil {
 		h.Ready("")
 	}
@@ -278,71 +275,9 @@ func (h *house) listenURL() string {
 	return h.Config.DatabaseURL
 }
 
-// listen opens the API's address, where the role has one: before the first attempt is
-// made, so that the policy knows it.
-func (h *house) listen() (net.Listener, error) {
-	if !h.Role.API {
-		return nil, nil
-	}
-	listener, err := net.Listen("tcp", h.Config.Listen)
-	if err != nil {
-		return nil, ConfigError{fmt.Sprintf("EVENTSVC_LISTEN is %s, which cannot be listened on: %v", h.Config.Listen, errors.Unwrap(err))}
-	}
-	h.policy.OwnAt(listener.Addr().String())
-	return listener, nil
-}
-
-// serve answers requests until the context ends. It goes on answering while the relay
-// finishes what it has in hand, and then finishes what it has itself.
-func (h *house) serve(ctx context.Context, listener net.Listener, relayed <-chan struct{}) error {
-	rooms := api.Rooms{
-		Desk: h.desk, Registry: h.registry, Ledger: h.ledger, Gate: h.gate(), Ready: h.gauge.checks,
-		Metrics: h.tel.Metrics, Tracer: h.tel.Traces, Log: h.Log, Version: h.Version,
-		Deliver: h.runner.Deliver, Target: h.book.Target, Wake: h.wake, Watch: h.watch, Prune: h.prune(), Explain: h.courier.Explain,
-	}
-	if h.relay != nil {
-		rooms.Pauses, rooms.Deaf = h.relay.Pauses, h.bell.Deaf
-	}
-	if h.Config.TestMode && h.relay != nil {
-		rooms.Look, rooms.Forgive = h.relay.Look, h.relay.Forgive
-	}
-	if h.Inbox != nil {
-		rooms.Inbox = inbox{h.book, h.Inbox}
-	}
-	handler := api.New(rooms)
-	server := &http.Server{
-		Handler: otelhttp.NewHandler(handler, "http", otelhttp.WithTracerProvider(h.tel.Traces), otelhttp.WithMeterProvider(h.tel.Meters),
-			otelhttp.WithPropagators(propagator()), otelhttp.WithFilter(worthTracing)),
-		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, WriteTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
-		ErrorLog: slog.NewLogLogger(h.Log.Handler(), slog.LevelDebug),
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	if h.Ready != nil {
-		h.Ready(listener.Addr().String())
-	}
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
-	}
-	<-relayed
-	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if err := server.Shutdown(patience); err != nil {
-		server.Close()
-	}
-	return nil
-}
-
 // prune is how the process prunes.
 func (h *house) prune() fire.Prune {
 	return fire.Prune{Keep: time.Duration(h.Config.Retention), Rows: h.Config.PruneRows}
-}
-
-// worthTracing leaves out what is asked every few seconds.
-func worthTracing(r *http.Request) bool {
-	return r.URL.Path != "/livez" && r.URL.Path != "/readyz" && r.URL.Path != "/metrics"
 }
 
 // checkKeys refuses to serve an API that nobody could call.
@@ -361,7 +296,8 @@ func (h *house) gate() *access.Gate {
 	if h.Config.Auth == "off" {
 		return &access.Gate{}
 	}
-	return access.NewGate(h.Config.AdminKey, h.keys)
+	// By the pool of fires: a list that takes long must not keep them out.
+	return access.NewGate(h.Config.AdminKey, access.NewKeys(h.pools.fire))
 }
 
 // pools are a process's ways to its database.

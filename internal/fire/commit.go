@@ -197,6 +197,7 @@ type columns struct {
 	actors, metadata                                                         []*string
 	occurred                                                                 []*time.Time
 	causes                                                                   []*[16]byte
+	bound                                                                    []bool
 	keeps                                                                    []*time.Duration
 	forget                                                                   []*string
 }
@@ -219,6 +220,7 @@ func turn(plans []plan) *columns {
 		c.causations = append(c.causations, pg.OrNull(f.CausationID))
 		c.traces = append(c.traces, pg.OrNull(f.TraceParent))
 		c.causes = append(c.causes, causeOf(f.CausationID))
+		c.bound = append(c.bound, f.Bound)
 		c.keeps = append(c.keeps, pg.OrNull(p.retention.Window))
 		c.forget = append(c.forget, pg.OrNull(string(p.retention.When)))
 		c.actors = append(c.actors, jsonOrNull(f.Actor, f.Actor == nil))
@@ -240,7 +242,7 @@ func (c *columns) keyArgs(revision int64) pgx.NamedArgs {
 func (c *columns) eventArgs() pgx.NamedArgs {
 	return pgx.NamedArgs{
 		"ids": c.ids, "types": c.types, "producers": c.producers, "keys": c.keys, "tenants": c.tenants, "subjects": c.subjects,
-		"sources": c.sources, "occurred": c.occurred, "correlations": c.correlations, "causations": c.causations, "causes": c.causes, "keeps": c.keeps, "forget": c.forget,
+		"sources": c.sources, "occurred": c.occurred, "correlations": c.correlations, "causations": c.causations, "causes": c.causes, "keeps": c.keeps, "forget": c.forget, "bound": c.bound,
 		"actors": c.actors, "metadata": c.metadata, "suppressed": c.suppressed, "traces": c.traces, "data": c.data,
 	}
 }

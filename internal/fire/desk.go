@@ -33,6 +33,7 @@ type Desk struct {
 	book      Book
 	committed func([]event.TargetID)
 	strict    bool
+	quota     quota
 	log       *slog.Logger
 	in        chan *slip
 	stopped   chan struct{}
@@ -46,6 +47,10 @@ type Options struct {
 	Log  *slog.Logger
 	// Strict refuses events of types that are not declared.
 	Strict bool
+	// Quota bounds what is owed for the events of one tenant, unless it is 0; Backlogs
+	// counts that.
+	Quota    int
+	Backlogs Backlogs
 	// Committed is told, after each commit, the targets that are owed something
 	// new. It must not block.
 	Committed func([]event.TargetID)
@@ -85,6 +90,7 @@ const (
 // NewDesk makes a desk; Run must run for fires to be answered.
 func NewDesk(o Options) *Desk {
 	d := &Desk{pool: o.Pool, book: o.Book, log: o.Log, committed: o.Committed, strict: o.Strict, in: make(chan *slip, maxQueue), stopped: make(chan struct{})}
+	d.quota = quota{most: o.Quota, count: o.Backlogs, log: o.Log, owed: map[string]int{}, added: map[string]int{}}
 	if d.committed == nil {
 		d.committed = func([]event.TargetID) {}
 	}
@@ -108,6 +114,9 @@ func (d *Desk) Run(ctx context.Context) {
 // error although the fire may stand: the same key asks again.
 func (d *Desk) Fire(ctx context.Context, draft *Draft) (Receipt, error) {
 	kind, err := d.hold(ctx, draft)
+	if err == nil && d.quota.full(draft.Tenant) {
+		err = ErrQuota
+	}
 	if err != nil {
 		if receipt, known, errRecall := d.recall(ctx, draft); known || errRecall != nil {
 			return receipt, errRecall
@@ -127,6 +136,9 @@ func (d *Desk) Fire(ctx context.Context, draft *Draft) (Receipt, error) {
 	for {
 		select {
 		case <-s.done:
+			if s.err == nil && !s.receipt.Replayed {
+				d.quota.add(draft.Tenant, len(s.receipt.Owed))
+			}
 			return s.receipt, s.err
 		case <-d.stopped:
 			return d.lastWord(s)
@@ -162,9 +174,8 @@ func (d *Desk) keeps(kind *registry.Kind, draft *Draft) error {
 	return kind.Check(draft.Data).Err()
 }
 
-// recall is the answer to a draft that its type refuses, where it is a repeat: what was
-// fired under its key before the type was declared so is still the answer to the same
-// again.
+// recall is the answer to a draft that its type refuses, or its tenant's quota, where it
+// is a repeat: what was fired under its key before is still the answer to the same again.
 func (d *Desk) recall(ctx context.Context, draft *Draft) (r Receipt, known bool, err error) {
 	s := &slip{draft: draft, done: make(chan struct{})}
 	if err := d.replay(ctx, []plan{{slip: s}}); err != nil {

@@ -23,6 +23,9 @@ type Draft struct {
 	Data     []byte // JSON, kept byte for byte
 	event.Facts
 	TraceParent string
+	// Bound says that the producer is bound to the draft's tenant, and can know of no
+	// other's events.
+	Bound bool
 }
 
 // Bounds of a draft.

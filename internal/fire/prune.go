@@ -26,9 +26,9 @@ type Prune struct {
 
 // Pruned is what a prune came to.
 type Pruned struct {
-	Events int
-	Keys   int  // that had outlived their events
-	More   bool // it stopped before it was through
+	Events int  `json:"events"`
+	Keys   int  `json:"keys"` // that had outlived their events
+	More   bool `json:"more"` // it stopped before it was through
 }
 
 // pruneEvents is how many events one transaction deletes at most.

@@ -14,8 +14,10 @@ import (
 	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
-// To narrows a replay to some of the receivers, and some of their targets. Nil is all.
+// To narrows a replay to events of a tenant, unless that is "", and to some of the
+// receivers, and some of their targets. Nil is all.
 type To struct {
+	Tenant    string
 	Receivers []string
 	Targets   []string
 }
@@ -27,11 +29,11 @@ func (to To) takes(t *event.Target) bool {
 
 // Replayed is what a replay came to.
 type Replayed struct {
-	Reopened int // deliveries that had ended, and are owed again
-	Added    int // receivers or targets that had none
+	Reopened int `json:"reopened"` // deliveries that had ended, and are owed again
+	Added    int `json:"added"`    // receivers or targets that had none
 	// Skipped are deliveries that were left alone, by their status: they are owed
 	// already.
-	Skipped map[event.Status]int
+	Skipped map[event.Status]int `json:"skipped"`
 }
 
 // errDry takes a dry run's transaction back.
@@ -69,7 +71,7 @@ func (d *Desk) replayIn(ctx context.Context, tx pgx.Tx, id event.ID, to To) (r R
 	var age time.Duration
 	var revision int64
 	err = tx.QueryRow(ctx, sqlLockEvent, pgx.NamedArgs{"id": [16]byte(id)}).Scan(&kind, &tenant, &suppressed, &age, &revision)
-	if errors.Is(err, pgx.ErrNoRows) {
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && to.Tenant != "" && tenant != to.Tenant {
 		return r, nil, ErrNotFound
 	}
 	if err != nil {
@@ -161,10 +163,10 @@ type ReplayAll struct {
 // ReplayedAll is what that came to.
 type ReplayedAll struct {
 	Replayed
-	Events   int // looked at
-	NotFound int
+	Events   int `json:"events"` // looked at
+	NotFound int `json:"not_found"`
 	// Next, unless zero, says that there is more: the same again below this id goes on.
-	Next event.ID
+	Next event.ID `json:"-"`
 }
 
 // replayPage is how many events are looked up at a time.

@@ -30,6 +30,8 @@ type Delivery struct {
 	Lane     string
 	// Paused says that its target, receiver or lane is paused.
 	Paused bool
+	// Tenant is whose address it goes to, or "" where that is the whole service's.
+	Tenant string
 }
 
 // Filter narrows a list. A zero field does not.
@@ -42,6 +44,7 @@ type Filter struct {
 	Event    event.ID
 	Type     string
 	Tenant   string
+	Own      string    // the tenant whose names Receiver and Target may be; see event.Own
 	From, To time.Time // of the event's recorded_at; To is excluded
 	Below    event.ID  // only deliveries with smaller ids
 	Limit    int
@@ -73,11 +76,22 @@ func list(ctx context.Context, q querier, f Filter) ([]Delivery, error) {
 
 func (f *Filter) args() pgx.NamedArgs {
 	return pgx.NamedArgs{
-		"status": pg.OrNull(string(f.Status)), "receiver": pg.OrNull(f.Receiver), "target": f.Target, "lane": pg.OrNull(f.Lane),
+		"status": pg.OrNull(string(f.Status)), "receiver": f.named(pg.OrNull(f.Receiver)), "target": f.named(f.Target), "lane": pg.OrNull(f.Lane),
 		"id": pg.OrNull([16]byte(f.ID)), "event": pg.OrNull([16]byte(f.Event)), "type": pg.OrNull(f.Type), "tenant": pg.OrNull(f.Tenant),
 		"since": pg.OrNull(f.From), "until": pg.OrNull(f.To), "below": pg.OrNull([16]byte(f.Below)), "limit": f.Limit,
 		"everywhere": f.Receiver == "" && f.Target == nil && f.Lane == "",
 	}
+}
+
+// named are the names in the service that a name may stand for. Nil: any.
+func (f *Filter) named(name *string) []string {
+	switch {
+	case name == nil:
+		return nil
+	case f.Own == "" || *name == "":
+		return []string{*name}
+	}
+	return []string{*name, event.Own(f.Own, *name)}
 }
 
 // OfEvent is every delivery of an event, newest first.
@@ -90,15 +104,15 @@ const maxFanOut = 50_000
 
 // Find is one delivery, or [ErrNotFound].
 func (l *Ledger) Find(ctx context.Context, id event.ID) (Delivery, error) {
-	return find(ctx, l.pool, id)
+	return find(ctx, l.pool, "", id)
 }
 
 // Look is one delivery with its trail, oldest first, both of one moment; or
-// [ErrNotFound].
-func (l *Ledger) Look(ctx context.Context, id event.ID) (d Delivery, trail []event.Attempt, err error) {
+// [ErrNotFound]. Unless tenant is "", it must be of an event of that tenant.
+func (l *Ledger) Look(ctx context.Context, tenant string, id event.ID) (d Delivery, trail []event.Attempt, err error) {
 	one := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, l.pool, one, func(tx pgx.Tx) (err error) {
-		if d, err = find(ctx, tx, id); err != nil {
+		if d, err = find(ctx, tx, tenant, id); err != nil {
 			return err
 		}
 		trail, err = attempts(ctx, tx, d.EventID, id)
@@ -107,12 +121,12 @@ func (l *Ledger) Look(ctx context.Context, id event.ID) (d Delivery, trail []eve
 	return d, trail, err
 }
 
-func find(ctx context.Context, q querier, id event.ID) (Delivery, error) {
+func find(ctx context.Context, q querier, tenant string, id event.ID) (Delivery, error) {
 	of, err := eventOf(ctx, q, id)
 	if err != nil {
 		return Delivery{}, err
 	}
-	found, err := list(ctx, q, Filter{Event: of, ID: id, Limit: 1})
+	found, err := list(ctx, q, Filter{Event: of, ID: id, Tenant: tenant, Limit: 1})
 	if err != nil {
 		return Delivery{}, err
 	}
@@ -163,7 +177,7 @@ func scanDelivery(row pgx.CollectableRow) (Delivery, error) {
 	err := row.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.EventID), &d.Type, &d.Receiver, &d.Target, &d.Lane, (*string)(&d.Status),
 		&attempts, &maxAttempts, &sending, &d.AvailableAt, &dueAt, &d.OwedSince,
 		&d.ClaimedBy, &claimedAt, &leaseUntil, &completedAt,
-		&number, (*string)(&last.Outcome), (*string)(&last.Class), &last.Error, &d.Paused)
+		&number, (*string)(&last.Outcome), (*string)(&last.Class), &last.Error, &d.Paused, &d.Tenant)
 	if err != nil {
 		return d, err
 	}

@@ -10,13 +10,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Selection says which deliveries an operation is for: those of the given ids, or those
 // that meet a filter. The zero value is all of them.
 type Selection struct {
 	Filter
-	// IDs, unless nil, are the only ones; an empty list is none.
+	// IDs, unless nil, are the only ones; an empty list is none. Of the filter only the
+	// tenant holds for them.
 	IDs []event.ID
 	// Most, unless nil, is how many to do at most; zero is none.
 	Most *int
@@ -30,13 +32,13 @@ type Selection struct {
 
 // Tally is what an operation came to.
 type Tally struct {
-	Done int
+	Done int `json:"done"`
 	// Skipped are those that were meant, by why nothing was done: the status they have,
 	// not_found, or receiver_gone. Where a filter meant them, at most ten thousand of
 	// each are counted.
-	Skipped map[string]int
+	Skipped map[string]int `json:"skipped"`
 	// More says that the operation stopped before it was through; the same again goes on.
-	More bool
+	More bool `json:"more"`
 }
 
 // Reasons of a skip that are no status.
@@ -105,7 +107,7 @@ func (l *Ledger) runIDs(ctx context.Context, op operation, s *Selection, t *Tall
 	slices.SortFunc(once, event.ID.Compare)
 	for rest := slices.Compact(once); len(rest) > 0; {
 		n := min(len(rest), chunk)
-		found, err := l.places(ctx, rest[:n])
+		found, err := l.places(ctx, s.Tenant, rest[:n])
 		if err != nil {
 			return err
 		}
@@ -222,7 +224,7 @@ func (l *Ledger) countMissed(ctx context.Context, op operation, t *Tally, takes 
 			missed = append(missed, p.id)
 		}
 	}
-	now, err := l.places(ctx, missed)
+	now, err := l.places(ctx, "", missed)
 	if err != nil {
 		return err
 	}
@@ -240,8 +242,8 @@ func (l *Ledger) countMissed(ctx context.Context, op operation, t *Tally, takes 
 	return nil
 }
 
-func (l *Ledger) places(ctx context.Context, ids []event.ID) ([]place, error) {
-	rows, err := l.pool.Query(ctx, sqlStanding, pgx.NamedArgs{"ids": raw(ids)})
+func (l *Ledger) places(ctx context.Context, tenant string, ids []event.ID) ([]place, error) {
+	rows, err := l.pool.Query(ctx, sqlStanding, pgx.NamedArgs{"ids": raw(ids), "tenant": pg.OrNull(tenant)})
 	if err != nil {
 		return nil, fmt.Errorf("look deliveries up: %w", err)
 	}

@@ -61,6 +61,8 @@ var (
 	sqlStatusLanes string
 	//go:embed sql/status_workers.sql
 	sqlStatusWorkers string
+	//go:embed sql/tenant_backlogs.sql
+	sqlTenantBacklogs string
 	//go:embed sql/quiet_receivers.sql
 	sqlQuietReceivers string
 	//go:embed sql/heal.sql

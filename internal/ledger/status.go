@@ -163,6 +163,21 @@ func (l *Ledger) Quiet(ctx context.Context, within time.Duration, limit int) ([]
 	return list, nil
 }
 
+// Backlogs is how many deliveries are owed for events of each tenant.
+func (l *Ledger) Backlogs(ctx context.Context) (map[string]int, error) {
+	rows, err := l.pool.Query(ctx, sqlTenantBacklogs)
+	if err != nil {
+		return nil, fmt.Errorf("count what is owed by tenant: %w", err)
+	}
+	owed := map[string]int{}
+	var tenant string
+	var n int
+	if _, err := pgx.ForEachRow(rows, []any{&tenant, &n}, func() error { owed[tenant] = n; return nil }); err != nil {
+		return nil, fmt.Errorf("count what is owed by tenant: %w", err)
+	}
+	return owed, nil
+}
+
 // Watch is the status, asked for no more often than it is worth: counting a backlog of
 // millions takes a while, however many ask.
 type Watch struct {

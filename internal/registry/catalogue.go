@@ -67,7 +67,9 @@ const catalogued = 1000
 // Catalogue reads the catalogue.
 func (r *Registry) Catalogue(ctx context.Context) (Catalogue, error) {
 	c := Catalogue{Types: []CataloguedType{}, Wildcards: []Wildcard{}, Receivers: []CataloguedReceiver{}}
-	receivers, err := all(ctx, r.List, func(x Receiver) string { return x.Key })
+	receivers, err := all(ctx, func(ctx context.Context, after string, limit int) ([]Receiver, error) {
+		return r.List(ctx, "", after, limit)
+	}, func(x Receiver) string { return x.Key })
 	if err != nil {
 		return c, err
 	}

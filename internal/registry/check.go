@@ -28,12 +28,25 @@ const (
 
 var keyForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$`)
 
-// CheckKey says what is wrong with the key of a receiver, or nil.
-func CheckKey(key string) error {
-	if !keyForm.MatchString(key) {
-		return fmt.Errorf("must be 1 to 255 of A-Z, a-z, 0-9, dot, _ and -, beginning with a letter or digit")
+// CheckKey says what is wrong with the key of a receiver, or the name of a target, of that
+// tenant, or nil. It may be under the tenant's names; see [event.Own].
+func CheckKey(key, tenant string) error {
+	if !keyForm.MatchString(event.Bare(tenant, key)) {
+		return fmt.Errorf("must be 1 to 255 of A-Z, a-z, 0-9, dot, _ and -, beginning with a letter or digit%s", ownForm(key, tenant))
 	}
 	return nil
+}
+
+// ownForm says what would do for a name that is under those of another tenant.
+func ownForm(key, tenant string) string {
+	owner := event.Owner(key)
+	switch {
+	case owner == "":
+		return ""
+	case tenant == "":
+		return fmt.Sprintf("; one under the names of %s is of tenant %s, so declare it with that", owner, owner)
+	}
+	return fmt.Sprintf("; or under the names of its tenant, which is %s", event.Own(tenant, "NAME"))
 }
 
 // CheckLane says what is wrong with the name of a lane, or nil.

@@ -55,7 +55,10 @@ func (r *Registry) PauseLane(ctx context.Context, name string, paused bool) (Lan
 				now = l
 			}
 		}
-		return err
+		if err != nil {
+			return fmt.Errorf("list lanes: %w", err)
+		}
+		return r.tell(ctx, tx, Change{Action: pauseAction("lane", paused), Object: "lanes/" + name, After: map[string]any{"paused": paused}})
 	})
 	return now, err
 }

@@ -82,7 +82,14 @@ func (r *Registry) Declare(ctx context.Context, key string, d Declaration, ifVer
 			put = Put{Receiver: old}
 			return errUnchanged
 		}
-		return r.replace(ctx, tx, key, d, stored, found, revision, &put)
+		if err := r.replace(ctx, tx, key, d, stored, found, revision, &put); err != nil {
+			return err
+		}
+		before := &old
+		if !found {
+			before = nil
+		}
+		return r.tellReceiver(ctx, tx, "put-receiver", before, &put.Receiver)
 	})
 	if errors.Is(err, errUnchanged) {
 		err = nil
@@ -205,9 +212,10 @@ func find(ctx context.Context, q querier, key string) (Receiver, error) {
 	return found, nil
 }
 
-// List is up to limit receivers whose keys come after the given one, in order.
-func (r *Registry) List(ctx context.Context, after string, limit int) ([]Receiver, error) {
-	rows, err := r.pool.Query(ctx, sqlListReceivers, pgx.NamedArgs{"after": after, "limit": limit})
+// List is up to limit receivers whose keys come after the given one, in order; unless
+// tenant is "", those of that tenant alone.
+func (r *Registry) List(ctx context.Context, tenant, after string, limit int) ([]Receiver, error) {
+	rows, err := r.pool.Query(ctx, sqlListReceivers, pgx.NamedArgs{"tenant": pg.OrNull(tenant), "after": after, "limit": limit})
 	if err != nil {
 		return nil, fmt.Errorf("list receivers: %w", err)
 	}
@@ -224,6 +232,10 @@ func (r *Registry) List(ctx context.Context, after string, limit int) ([]Receive
 // be ended.
 func (r *Registry) Remove(ctx context.Context, key string, ifVersion int, agree func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error) (gone []event.TargetID, err error) {
 	return gone, r.writeFenced(ctx, func(tx pgx.Tx, revision int64) error {
+		old, err := find(ctx, tx, key)
+		if err != nil {
+			return err
+		}
 		rows, err := tx.Query(ctx, sqlRemoveReceiver, pgx.NamedArgs{"key": key, "version": ifVersion, "revision": revision})
 		if err != nil {
 			return fmt.Errorf("remove receiver %s: %w", key, err)
@@ -233,16 +245,16 @@ func (r *Registry) Remove(ctx context.Context, key string, ifVersion int, agree 
 			return fmt.Errorf("remove receiver %s: %w", key, err)
 		}
 		if len(ids) == 0 {
-			if _, err := find(ctx, tx, key); err != nil {
-				return err
-			}
 			return ErrChanged
 		}
 		gone = make([]event.TargetID, len(ids))
 		for i, id := range ids {
 			gone[i] = event.TargetID(id)
 		}
-		return agree(ctx, tx, gone)
+		if err := agree(ctx, tx, gone); err != nil {
+			return err
+		}
+		return r.tellReceiver(ctx, tx, "delete-receiver", &old, nil)
 	})
 }
 
@@ -251,17 +263,26 @@ func (r *Registry) Remove(ctx context.Context, key string, ifVersion int, agree 
 func (r *Registry) Pause(ctx context.Context, key string, paused bool) (Receiver, error) {
 	var now Receiver
 	err := r.write(ctx, func(tx pgx.Tx, revision int64) error {
-		tag, err := tx.Exec(ctx, sqlPauseReceiver, pgx.NamedArgs{"key": key, "paused": paused, "revision": revision})
+		old, err := find(ctx, tx, key)
 		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, sqlPauseReceiver, pgx.NamedArgs{"key": key, "paused": paused, "revision": revision}); err != nil {
 			return fmt.Errorf("pause receiver %s: %w", key, err)
 		}
-		if tag.RowsAffected() == 0 {
-			return ErrNotFound
+		if now, err = find(ctx, tx, key); err != nil {
+			return err
 		}
-		now, err = find(ctx, tx, key)
-		return err
+		return r.tellReceiver(ctx, tx, pauseAction("receiver", paused), &old, &now)
 	})
 	return now, err
+}
+
+func pauseAction(what string, paused bool) string {
+	if paused {
+		return "pause-" + what
+	}
+	return "resume-" + what
 }
 
 // Rename gives a receiver another key, in one step: what it is owed, and all that is
@@ -285,8 +306,13 @@ func (r *Registry) Rename(ctx context.Context, key, to string) (Receiver, error)
 		if tag.RowsAffected() == 0 {
 			return ErrKeyTaken
 		}
-		now, err = find(ctx, tx, to)
-		return err
+		if now, err = find(ctx, tx, to); err != nil {
+			return err
+		}
+		return r.tell(ctx, tx, Change{
+			Action: "rename-receiver", Object: "receivers/" + key, Tenant: same.tenant(),
+			Before: map[string]any{"key": key}, After: map[string]any{"key": to},
+		})
 	})
 	return now, err
 }

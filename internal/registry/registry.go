@@ -6,8 +6,9 @@ import (
 
 // Registry reads and writes the declarations.
 type Registry struct {
-	pool *pgxpool.Pool
-	o    Options
+	pool    *pgxpool.Pool
+	o       Options
+	witness Witness // or nil
 }
 
 // Options are what the registry needs to know of the process. Sealer and CheckURL

@@ -328,7 +328,7 @@ func TestConcurrentDeclarationsTakeTurns(t *testing.T) {
 	if len(created) != 17 || created["same"] != 1 {
 		t.Errorf("created %v", created)
 	}
-	if list, err := r.List(t.Context(), "k", 100); err != nil || len(list) != 17 || list[0].Key != "k0" {
+	if list, err := r.List(t.Context(), "", "k", 100); err != nil || len(list) != 17 || list[0].Key != "k0" {
 		t.Errorf("listed %d, %v", len(list), err)
 	}
 }
@@ -406,7 +406,7 @@ func fill(p []event.Pattern) {
 
 func TestKeysOfReceivers(t *testing.T) {
 	for k, good := range map[string]bool{"a": true, "shop.mail-2_x": true, strings.Repeat("k", 255): true, "": false, strings.Repeat("k", 256): false, ".a": false, "a/b": false, "a b": false, "é": false} {
-		if err := registry.CheckKey(k); (err == nil) != good {
+		if err := registry.CheckKey(k, ""); (err == nil) != good {
 			t.Errorf("%q: %v", k, err)
 		}
 	}

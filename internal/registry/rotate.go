@@ -32,6 +32,10 @@ func (r *Registry) Rotate(ctx context.Context, receiver, target string, given ev
 		if err != nil {
 			return err
 		}
+		tenant, err := r.tenantOf(ctx, tx, receiver, target)
+		if err != nil {
+			return err
+		}
 		done.Secret = given
 		if given == nil {
 			done.Secret = newSecret()
@@ -50,8 +54,10 @@ func (r *Registry) Rotate(ctx context.Context, receiver, target string, given ev
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, sqlTouchTarget, pgx.NamedArgs{"target": int32(id), "revision": revision})
-		return err
+		if _, err = tx.Exec(ctx, sqlTouchTarget, pgx.NamedArgs{"target": int32(id), "revision": revision}); err != nil {
+			return err
+		}
+		return r.tell(ctx, tx, toldSecret(receiver, target, event.Duration(overlap).String(), tenant))
 	})
 	if err != nil {
 		return Rotated{}, err
@@ -83,6 +89,16 @@ func (r *Registry) addressOf(ctx context.Context, q querier, receiver, target st
 		return 0, ErrNoTarget
 	}
 	return of.TargetID, err
+}
+
+// tenantOf is whose a receiver, or one of its targets, is.
+func (r *Registry) tenantOf(ctx context.Context, q querier, receiver, target string) (string, error) {
+	if target != "" {
+		t, err := r.findTarget(ctx, q, receiver, target)
+		return t.tenant(), err
+	}
+	of, err := find(ctx, q, receiver)
+	return of.tenant(), err
 }
 
 func (r *Registry) liveSecrets(ctx context.Context, q querier, id event.TargetID, kind event.Signature) ([][]byte, error) {

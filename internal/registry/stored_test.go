@@ -195,7 +195,7 @@ func TestReceiversAreListedInTheOrderOfTheirKeysWithoutTheDeleted(t *testing.T) 
 	remove(t, r, "b")
 	var keys []string
 	for after := ""; ; after = keys[len(keys)-1] {
-		page, err := r.List(t.Context(), after, 2)
+		page, err := r.List(t.Context(), "", after, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +209,7 @@ func TestReceiversAreListedInTheOrderOfTheirKeysWithoutTheDeleted(t *testing.T) 
 	if !slices.Equal(keys, []string{"a", "c", "d", "e"}) {
 		t.Errorf("got %v", keys)
 	}
-	if none, err := r.List(t.Context(), "", 0); err != nil || len(none) != 0 {
+	if none, err := r.List(t.Context(), "", "", 0); err != nil || len(none) != 0 {
 		t.Errorf("none asked for: %d, %v", len(none), err)
 	}
 }
@@ -224,7 +224,7 @@ func TestErasingForgetsEveryReceiverOrNone(t *testing.T) {
 	if err := r.Erase(t.Context(), func(pgx.Tx) error { return refused }); !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
-	if list, err := r.List(t.Context(), "", 9); err != nil || len(list) != 2 {
+	if list, err := r.List(t.Context(), "", "", 9); err != nil || len(list) != 2 {
 		t.Errorf("refused, it left %d, %v", len(list), err)
 	}
 	if err := r.Erase(t.Context(), func(pgx.Tx) error { return nil }); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // TargetDeclaration is what is declared of one target of a fan-out receiver. What it
@@ -61,8 +62,8 @@ const MaxTargets = 10_000
 // pointer.
 func (r *Registry) CheckTarget(below, name string, d *TargetDeclaration) event.Flaws {
 	var flaws event.Flaws
-	if !keyForm.MatchString(name) {
-		flaws.Add("", "the name of a target must be 1 to 255 of A-Z, a-z, 0-9, dot, _ and -, beginning with a letter or digit")
+	if err := CheckKey(name, d.Tenant); err != nil {
+		flaws.Add("", "the name of a target "+err.Error())
 	}
 	if d.URL == "" {
 		flaws.Add("/url", "is required")
@@ -194,7 +195,11 @@ func (r *Registry) putTargets(ctx context.Context, tx pgx.Tx, of *Receiver, ways
 	if err != nil {
 		return nil, err
 	}
-	return putsOf(targets, now, fresh, given), nil
+	puts := putsOf(targets, now, fresh, given)
+	if of.Key == "" {
+		return puts, nil // a receiver's own address, of which the receiver's change tells
+	}
+	return puts, r.tell(ctx, tx, told(of.Key, puts, known, changed)...)
 }
 
 func putsOf(targets []NamedTarget, now map[string]Target, fresh []string, given map[string]event.Secret) []PutTarget {
@@ -301,12 +306,13 @@ func (r *Registry) findTarget(ctx context.Context, q querier, receiver, name str
 	return found, nil
 }
 
-// Targets are up to limit targets of a receiver whose names come after the given one.
-func (r *Registry) Targets(ctx context.Context, receiver, after string, limit int) ([]Target, error) {
+// Targets are up to limit targets of a receiver whose names come after the given one;
+// unless tenant is "", those of that tenant alone.
+func (r *Registry) Targets(ctx context.Context, receiver, tenant, after string, limit int) ([]Target, error) {
 	if _, err := r.Find(ctx, receiver); err != nil {
 		return nil, err
 	}
-	rows, err := r.pool.Query(ctx, sqlListTargets, pgx.NamedArgs{"receiver": receiver, "after": after, "limit": limit})
+	rows, err := r.pool.Query(ctx, sqlListTargets, pgx.NamedArgs{"receiver": receiver, "tenant": pg.OrNull(tenant), "after": after, "limit": limit})
 	if err != nil {
 		return nil, fmt.Errorf("list targets: %w", err)
 	}
@@ -317,14 +323,30 @@ func (r *Registry) Targets(ctx context.Context, receiver, after string, limit in
 	return list, nil
 }
 
+// TenantsOf says of each of these names that a receiver has a target of, whose it is: a
+// tenant, or "" for the whole service's.
+func (r *Registry) TenantsOf(ctx context.Context, receiver string, names []string) (map[string]string, error) {
+	rows, err := r.pool.Query(ctx, sqlTargetTenants, pgx.NamedArgs{"receiver": receiver, "names": names})
+	if err != nil {
+		return nil, fmt.Errorf("look for whose targets are: %w", err)
+	}
+	tenants := make(map[string]string, len(names))
+	var name, tenant string
+	if _, err := pgx.ForEachRow(rows, []any{&name, &tenant}, func() error { tenants[name] = tenant; return nil }); err != nil {
+		return nil, fmt.Errorf("look for whose targets are: %w", err)
+	}
+	return tenants, nil
+}
+
 // RemoveTarget deletes a target, as [Registry.Remove] does a receiver.
 func (r *Registry) RemoveTarget(ctx context.Context, receiver, name string, ifVersion int, agree func(ctx context.Context, tx pgx.Tx, targets []event.TargetID) error) (gone []event.TargetID, err error) {
 	return gone, r.writeFenced(ctx, func(tx pgx.Tx, revision int64) error {
-		if _, err := r.findTarget(ctx, tx, receiver, name); err != nil {
+		old, err := r.findTarget(ctx, tx, receiver, name)
+		if err != nil {
 			return err
 		}
 		var id int32
-		err := tx.QueryRow(ctx, sqlRemoveTarget, pgx.NamedArgs{"receiver": receiver, "name": name, "version": ifVersion, "revision": revision}).Scan(&id)
+		err = tx.QueryRow(ctx, sqlRemoveTarget, pgx.NamedArgs{"receiver": receiver, "name": name, "version": ifVersion, "revision": revision}).Scan(&id)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return ErrChanged
 		}
@@ -332,7 +354,10 @@ func (r *Registry) RemoveTarget(ctx context.Context, receiver, name string, ifVe
 			return fmt.Errorf("remove target %s: %w", name, err)
 		}
 		gone = []event.TargetID{event.TargetID(id)}
-		return agree(ctx, tx, gone)
+		if err := agree(ctx, tx, gone); err != nil {
+			return err
+		}
+		return r.tell(ctx, tx, targetChange("delete-target", receiver, &old, nil))
 	})
 }
 
@@ -351,8 +376,10 @@ func (r *Registry) PauseTarget(ctx context.Context, receiver, name string, pause
 		if err := alongside(ctx, tx, old.ID); err != nil {
 			return err
 		}
-		now, err = r.findTarget(ctx, tx, receiver, name)
-		return err
+		if now, err = r.findTarget(ctx, tx, receiver, name); err != nil {
+			return err
+		}
+		return r.tell(ctx, tx, targetChange(pauseAction("target", paused), receiver, &old, &now))
 	})
 	return now, err
 }

@@ -108,8 +108,15 @@ func (r *Registry) DeclareType(ctx context.Context, name string, d TypeDeclarati
 			return fmt.Errorf("put event type %s: %w", name, err)
 		}
 		now, err := findType(ctx, tx, name)
+		if err != nil {
+			return err
+		}
 		put = PutType{Type: now, Created: !found}
-		return err
+		c := Change{Action: "put-event-type", Object: "event-types/" + name, After: toldType(&now)}
+		if found {
+			c.Before = toldType(&old)
+		}
+		return r.tell(ctx, tx, c)
 	})
 	if errors.Is(err, errUnchanged) {
 		err = nil
@@ -154,16 +161,17 @@ func (r *Registry) Types(ctx context.Context, after string, limit int) ([]EventT
 // was said when they were fired.
 func (r *Registry) RemoveType(ctx context.Context, name string, ifVersion int) error {
 	return r.write(ctx, func(tx pgx.Tx, revision int64) error {
+		old, err := findType(ctx, tx, name)
+		if err != nil {
+			return err
+		}
 		tag, err := tx.Exec(ctx, sqlRemoveType, pgx.NamedArgs{"name": name, "version": ifVersion, "revision": revision})
 		if err != nil {
 			return fmt.Errorf("remove event type %s: %w", name, err)
 		}
-		if tag.RowsAffected() > 0 {
-			return nil
+		if tag.RowsAffected() == 0 {
+			return ErrChanged
 		}
-		if _, err := findType(ctx, tx, name); err != nil {
-			return err
-		}
-		return ErrChanged
+		return r.tell(ctx, tx, Change{Action: "delete-event-type", Object: "event-types/" + name, Before: toldType(&old)})
 	})
 }

@@ -12,21 +12,39 @@ import (
 // machine has, at that port. It may be called at any time, and the last call counts.
 func (p *Policy) Own(listen netip.AddrPort) { p.own.Store(&listen) }
 
+// Close tells the policy where this service is operated, as host:port: nothing opens
+// that.
+func (p *Policy) Close(listen string) {
+	if at, ok := addressOf(listen); ok {
+		p.closed.Store(&at)
+	}
+}
+
 // OwnAt is Own of what is listened on, written as host:port. A name is left out: it is
 // known once something listens.
 func (p *Policy) OwnAt(listen string) {
-	if host, port, err := net.SplitHostPort(listen); err == nil && host == "" {
-		listen = net.JoinHostPort("::", port)
-	}
-	if at, err := netip.ParseAddrPort(listen); err == nil {
+	if at, ok := addressOf(listen); ok {
 		p.Own(at)
 	}
 }
 
-// isOwn reports whether the service itself listens there. The machine is asked each
+func addressOf(listen string) (netip.AddrPort, bool) {
+	if host, port, err := net.SplitHostPort(listen); err == nil && host == "" {
+		listen = net.JoinHostPort("::", port)
+	}
+	at, err := netip.ParseAddrPort(listen)
+	return at, err == nil
+}
+
+// isOwn reports whether the service itself listens there.
+func (p *Policy) isOwn(to netip.AddrPort) bool { return listensAt(p.own.Load(), to) }
+
+// isClosed reports whether the service is operated there.
+func (p *Policy) isClosed(to netip.AddrPort) bool { return listensAt(p.closed.Load(), to) }
+
+// listensAt reports whether what listens so is reached there. The machine is asked each
 // time, since its addresses come and go.
-func (p *Policy) isOwn(to netip.AddrPort) bool {
-	own := p.own.Load()
+func listensAt(own *netip.AddrPort, to netip.AddrPort) bool {
 	if own == nil || own.Port() != to.Port() {
 		return false
 	}

@@ -27,6 +27,10 @@ func TestTheServicesOwnAddressIsDeniedUntilItIsOpened(t *testing.T) {
 	if j := open.Judge(netip.MustParseAddrPort("8.8.8.8:8080")); !j.Allowed {
 		t.Errorf("opened: %+v", j)
 	}
+	open.Close("8.8.8.8:9090")
+	if j := open.Judge(netip.MustParseAddrPort("[::ffff:8.8.8.8]:9090")); j.Allowed {
+		t.Errorf("where it is operated: %+v", j)
+	}
 	dev := NewPolicy(privatePrefixes...)
 	dev.OwnAt("127.0.0.1:8080")
 	if j := dev.Judge(netip.MustParseAddrPort("127.0.0.1:8080")); !j.Allowed {

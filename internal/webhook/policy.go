@@ -23,6 +23,7 @@ type Policy struct {
 	opened  []netip.Prefix
 	library *ssrf.Guardian // knows ranges as well: a row that is missing here is denied by it
 	own     atomic.Pointer[netip.AddrPort]
+	closed  atomic.Pointer[netip.AddrPort] // as own, and never open
 }
 
 // ErrGuarded is the error of an address that the policy denies.
@@ -79,6 +80,10 @@ type Judgement struct {
 // is the IPv4 address that it is, and a zone changes nothing.
 func (p *Policy) Judge(to netip.AddrPort) Judgement {
 	a := bare(to.Addr())
+	if p.isClosed(to) {
+		const kind = "where eventsvc is operated"
+		return Judgement{Rule: kind + " (EVENTSVC_OPS_LISTEN)", kind: kind, open: useless}
+	}
 	by, opened := p.opener(a)
 	if cloud, found := find(clouds, a); found && !(opened && by.IsSingleIP()) {
 		return denied(cloud)

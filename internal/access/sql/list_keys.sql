@@ -1,7 +1,8 @@
 -- access: API keys, newest first, below an id, those that were revoked among them. No rows: none is left.
-SELECT id, public_id, name, prefix, scopes, coalesce(tenant, '') AS tenant, coalesce(rate, 0) AS rate, coalesce(burst, 0) AS burst,
-       created_at, nullif(expires_at, 'infinity') AS expires_at, revoked_at, last_used_at
-FROM eventsvc.api_keys
-WHERE (@below::uuid IS NULL OR public_id < @below)
-ORDER BY public_id DESC
+SELECT k.id, k.public_id, k.producer_id, p.owner, k.name, k.prefix, k.scopes, coalesce(p.tenant, '') AS tenant, coalesce(k.rate, 0) AS rate, coalesce(k.burst, 0) AS burst,
+       k.created_at, nullif(k.expires_at, 'infinity') AS expires_at, k.revoked_at, k.last_used_at
+FROM eventsvc.api_keys k
+JOIN eventsvc.producers p ON p.id = k.producer_id
+WHERE (@below::uuid IS NULL OR k.public_id < @below)
+ORDER BY k.public_id DESC
 LIMIT @limit;

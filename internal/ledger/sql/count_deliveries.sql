@@ -4,8 +4,8 @@ WITH wanted AS (
   FROM eventsvc.targets t
   JOIN eventsvc.receivers r ON r.id = t.receiver_id
   JOIN eventsvc.lanes l ON l.id = r.lane_id
-  WHERE (@receiver::text IS NULL OR r.key = @receiver)
-    AND (@target::text IS NULL OR t.name = @target)
+  WHERE (@receiver::text[] IS NULL OR r.key = ANY (@receiver))
+    AND (@target::text[] IS NULL OR t.name = ANY (@target))
     AND (@lane::text IS NULL OR l.name = @lane)
 )
 SELECT d.status, count(*) AS n

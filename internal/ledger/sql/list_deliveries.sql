@@ -4,8 +4,8 @@ WITH wanted AS (
   FROM eventsvc.targets t
   JOIN eventsvc.receivers r ON r.id = t.receiver_id
   JOIN eventsvc.lanes l ON l.id = r.lane_id
-  WHERE (@receiver::text IS NULL OR r.key = @receiver)
-    AND (@target::text IS NULL OR t.name = @target)
+  WHERE (@receiver::text[] IS NULL OR r.key = ANY (@receiver))
+    AND (@target::text[] IS NULL OR t.name = ANY (@target))
     AND (@lane::text IS NULL OR l.name = @lane)
 ),
 d AS (
@@ -52,7 +52,8 @@ SELECT d.id, d.event_id, e.type, r.key AS receiver, t.name AS target, l.name AS 
        coalesce(w.name, '') AS claimed_by, nullif(d.claimed_at, '-infinity') AS claimed_at, nullif(d.lease_until, '-infinity') AS lease_until,
        d.completed_at,
        x.number AS last_number, coalesce(x.outcome::text, '') AS last_outcome, coalesce(x.class, '') AS last_class, coalesce(x.error, '') AS last_error,
-       t.paused_at IS NOT NULL OR t.disabled_at IS NOT NULL OR r.paused_at IS NOT NULL OR l.paused_at IS NOT NULL AS paused
+       t.paused_at IS NOT NULL OR t.disabled_at IS NOT NULL OR r.paused_at IS NOT NULL OR l.paused_at IS NOT NULL AS paused,
+       coalesce(t.declaration ->> 'tenant', r.declaration ->> 'tenant', '') AS tenant
 FROM d
 JOIN eventsvc.events e    ON e.id = d.event_id
 JOIN eventsvc.targets t   ON t.id = d.target_id

@@ -5,5 +5,6 @@ FROM eventsvc.receivers r
 LEFT JOIN eventsvc.targets t ON t.receiver_id = r.id AND t.name = ''
 WHERE r.key > @after
   AND r.deleted_at IS NULL
+  AND (@tenant::text IS NULL OR r.declaration ->> 'tenant' = @tenant)
 ORDER BY r.key
 LIMIT @limit;

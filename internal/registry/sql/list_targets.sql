@@ -4,5 +4,6 @@ FROM eventsvc.targets t
 JOIN eventsvc.receivers r ON r.id = t.receiver_id
 WHERE r.key = @receiver AND r.deleted_at IS NULL
   AND t.name > @after AND t.name <> '' AND t.deleted_at IS NULL
+  AND (@tenant::text IS NULL OR t.declaration ->> 'tenant' = @tenant)
 ORDER BY t.name
 LIMIT @limit;
