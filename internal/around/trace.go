@@ -58,7 +58,8 @@ func endSpan(span trace.Span, r *event.Result) {
 		span.SetStatus(codes.Error, "the claim was lost before the outcome could be recorded")
 	case v.Failed():
 		span.SetAttributes(attribute.String("error.type", string(r.Settlement.Class)))
-		span.SetStatus(codes.Error, r.Settlement.Error)
+		// The sentence may quote what the receiver said, and is for the trail alone.
+		span.SetStatus(codes.Error, string(r.Settlement.Class))
 	}
 	span.End()
 }
