@@ -15,7 +15,6 @@ import (
 type rendered struct {
 	ContentType string `header:"Content-Type"`
 	Vary        string `header:"Vary"`
-	NoSniff     string `header:"X-Content-Type-Options"`
 	Body        []byte
 }
 
@@ -47,7 +46,7 @@ func (s *server) getCatalogue(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	out := &rendered{Vary: "Accept", NoSniff: "nosniff"}
+	out := &rendered{Vary: "Accept"}
 	if wantsMarkdown(in.Accept) {
 		out.ContentType, out.Body = "text/markdown; charset=utf-8", []byte(c.Markdown())
 		return out, nil
@@ -74,5 +73,5 @@ func (s *server) getAsyncAPI(ctx context.Context, _ *struct{}) (*rendered, error
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return &rendered{ContentType: "application/yaml; charset=utf-8", NoSniff: "nosniff", Body: doc}, nil
+	return &rendered{ContentType: "application/yaml; charset=utf-8", Body: doc}, nil
 }

@@ -30,9 +30,6 @@ func (s *server) mountDocs(router chi.Router, spec []byte) {
 	})
 	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "no-referrer")
 		// The page's own script is inline; nothing may be loaded from anywhere else.
 		h.Set("Content-Security-Policy", "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'")
 		docs.ServeHTTP(w, r)

@@ -84,6 +84,18 @@ func routeOnSpan(next http.Handler) http.Handler {
 	})
 }
 
+// plainly has browsers take every answer for what it says it is, show none within
+// another's page, and tell nobody where they were.
+func plainly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		next.ServeHTTP(w, r)
+	})
+}
+
 // refuseOtherOrigins keeps pages of other sites, open in a browser on this machine,
 // from calling an API that asks for no key.
 func refuseOtherOrigins(next http.Handler) http.Handler {

@@ -12,7 +12,7 @@ import (
 func NewOps(rooms Rooms) http.Handler {
 	s := &server{Rooms: rooms, log: rooms.Log}
 	router := chi.NewRouter()
-	router.Use(withRequestID, s.recoverPanics, refuseOtherOrigins)
+	router.Use(withRequestID, plainly, s.recoverPanics, refuseOtherOrigins)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		notFound("there is nothing here; there are /livez, /readyz, /metrics and /debug/pprof/").write(w, r)
 	})
