@@ -85,6 +85,7 @@ func notFound(what string) *Problem { return problem("not-found", what) }
 func (a *server) explain(ctx context.Context, err error) error {
 	var p *Problem
 	var flaws event.Flaws
+	var quota fire.QuotaError
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -96,8 +97,8 @@ func (a *server) explain(ctx context.Context, err error) error {
 		return problem("idempotency-key-reused", "this Idempotency-Key was used for an event with another body; use a new key for a new event")
 	case errors.Is(err, fire.ErrKeyInUse):
 		return problem("idempotency-key-in-use", "a request with this Idempotency-Key is still under way; ask again with the same key").with("Retry-After", "1")
-	case errors.Is(err, fire.ErrQuota):
-		return problem("quota-exceeded", "as much is owed for events of this tenant as may be; nothing was stored; ask again with the same Idempotency-Key once some of it is delivered").with("Retry-After", "5")
+	case errors.As(err, &quota):
+		return overQuota(quota)
 	case errors.Is(err, fire.ErrTooWide):
 		return invalid(event.Flaws{{Pointer: "/type", Message: err.Error()}})
 	case errors.Is(err, fire.ErrUnknownType):
@@ -140,6 +141,12 @@ func (a *server) explain(ctx context.Context, err error) error {
 	}
 	a.log.ErrorContext(ctx, "a request failed", "err", err)
 	return internal()
+}
+
+func overQuota(q fire.QuotaError) *Problem {
+	wait := seconds(q.Wait.Seconds())
+	return problem("quota-exceeded", q.Error()+"; nothing was stored; ask again with the same Idempotency-Key once some of it is delivered").
+		with("Retry-After", strconv.Itoa(wait)).with("RateLimit-Policy", fmt.Sprintf(`"tenant";q=%d`, q.Most)).with("RateLimit", fmt.Sprintf(`"tenant";r=0;t=%d`, wait))
 }
 
 // explainIf is explain for what may be no error.

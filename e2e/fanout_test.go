@@ -182,6 +182,9 @@ func TestATargetWhoseDeliveriesKeepDyingIsSwitchedOff(t *testing.T) {
 	if a.at("disabled") != "true" || a.at("dead_in_a_row") != "3" {
 		t.Errorf("got %s", a.text)
 	}
+	if a := p.call(t, "GET", "/v1/audit?limit=1", ""); a.at("data.0.action") != "disable-target" || a.at("data.0.actor") != "eventsvc itself" || a.at("data.0.object") != "receivers/hooks/targets/acme" {
+		t.Errorf("the audit tells %s", a.text)
+	}
 	if a := p.fire(t, "6", `{"type":"a.b","data":1}`); a.list("deliveries") != 0 {
 		t.Errorf("switched off, it is owed %s", a.text)
 	}

@@ -426,7 +426,7 @@ func TestATenantIsHeldToItsQuota(t *testing.T) {
 			t.Fatalf("%d: %d %s", n, a.status, a.text)
 		}
 	}
-	if a := fire("north", "3"); a.status != 429 || a.at("code") != "quota-exceeded" || a.header.Get("Retry-After") == "" {
+	if a := fire("north", "3"); a.status != 429 || a.at("code") != "quota-exceeded" || a.header.Get("Retry-After") == "" || a.header.Get("RateLimit-Policy") != `"tenant";q=3` || !strings.HasPrefix(a.header.Get("RateLimit"), `"tenant";r=0;t=`) {
 		t.Errorf("one more: %d %s", a.status, a.text)
 	}
 	if a := fire("north", "2"); a.status != 201 || a.header.Get("Idempotent-Replayed") != "true" {

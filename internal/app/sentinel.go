@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/eventsvc/eventsvc/internal/access"
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/fire"
 	"github.com/eventsvc/eventsvc/internal/ledger"
+	"github.com/eventsvc/eventsvc/internal/registry"
+	"github.com/jackc/pgx/v5"
 )
 
 // sentinel tells how targets of fan-out receivers fare, by events of the service's own,
@@ -78,7 +81,7 @@ func (s *sentinel) tell(turns []ledger.Health) {
 		if s.after == 0 || turn.Dead < s.after {
 			continue
 		}
-		done, err := s.house.registry.Disable(ctx, turn.Target)
+		done, err := s.house.registry.Before(noteOwn).Disable(ctx, turn.Target)
 		if err != nil {
 			s.house.Log.WarnContext(ctx, "a failing target could not be switched off; its next dead delivery will try again", "receiver", t.Receiver.Key, "target", t.Name, "err", err)
 			continue
@@ -88,6 +91,15 @@ func (s *sentinel) tell(turns []ledger.Health) {
 			s.fire(ctx, t, turn, "disabled")
 		}
 	}
+}
+
+// noteOwn has the audit tell of what the service changes by itself.
+func noteOwn(ctx context.Context, tx pgx.Tx, changes []registry.Change) error {
+	noted := make([]access.Change, len(changes))
+	for i, c := range changes {
+		noted[i] = access.Change{Action: c.Action, Object: c.Object, Before: c.Before, After: c.After}
+	}
+	return access.Note(ctx, tx, access.Operator("eventsvc itself"), noted...)
 }
 
 func (s *sentinel) fire(ctx context.Context, t *event.Target, turn ledger.Health, what string) {

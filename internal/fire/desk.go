@@ -114,8 +114,8 @@ func (d *Desk) Run(ctx context.Context) {
 // error although the fire may stand: the same key asks again.
 func (d *Desk) Fire(ctx context.Context, draft *Draft) (Receipt, error) {
 	kind, err := d.hold(ctx, draft)
-	if err == nil && d.quota.full(draft.Tenant) {
-		err = ErrQuota
+	if err == nil {
+		err = d.quota.full(draft.Tenant)
 	}
 	if err != nil {
 		if receipt, known, errRecall := d.recall(ctx, draft); known || errRecall != nil {

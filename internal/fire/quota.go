@@ -2,14 +2,22 @@ package fire
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 )
 
-// ErrQuota says that as much is owed for a tenant's events as may be.
-var ErrQuota = errors.New("too much is owed for events of this tenant")
+// QuotaError says that as much is owed for a tenant's events as may be.
+type QuotaError struct {
+	Most int
+	Wait time.Duration // until it is counted anew
+}
+
+// Error says so.
+func (e QuotaError) Error() string {
+	return fmt.Sprintf("%d deliveries or more are owed for events of this tenant, and %d may be", e.Most, e.Most)
+}
 
 // Backlogs counts what is owed, by the tenant of the event.
 type Backlogs func(ctx context.Context) (map[string]int, error)
@@ -39,18 +47,22 @@ const (
 	quotaTimeout = 30 * time.Second
 )
 
-// full reports whether nothing more may be owed for a tenant.
-func (q *quota) full(tenant string) bool {
+// full is why nothing more may be owed for a tenant, or nil.
+func (q *quota) full(tenant string) error {
 	if q.most == 0 || tenant == "" {
-		return false
+		return nil
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.counting && time.Since(q.at) > max(quotaAge, quotaShare*q.took) {
+	age := max(quotaAge, quotaShare*q.took)
+	if !q.counting && time.Since(q.at) > age {
 		q.counting, q.added = true, map[string]int{}
 		go q.recount()
 	}
-	return q.owed[tenant] >= q.most
+	if q.owed[tenant] < q.most {
+		return nil
+	}
+	return QuotaError{q.most, age}
 }
 
 // add tells of what has become owed.

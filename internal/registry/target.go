@@ -388,14 +388,16 @@ func (r *Registry) PauseTarget(ctx context.Context, receiver, name string, pause
 // that it is to be is told no.
 func (r *Registry) Disable(ctx context.Context, id event.TargetID) (done bool, err error) {
 	err = r.write(ctx, func(tx pgx.Tx, revision int64) error {
-		tag, err := tx.Exec(ctx, sqlDisableTarget, pgx.NamedArgs{"id": int32(id), "revision": revision})
+		var receiver, name string
+		err := tx.QueryRow(ctx, sqlDisableTarget, pgx.NamedArgs{"id": int32(id), "revision": revision}).Scan(&receiver, &name)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return errUnchanged
+		}
 		if err != nil {
 			return fmt.Errorf("disable a target: %w", err)
 		}
-		if done = tag.RowsAffected() > 0; !done {
-			return errUnchanged
-		}
-		return nil
+		done = true
+		return r.tell(ctx, tx, Change{Action: "disable-target", Object: "receivers/" + receiver + "/targets/" + name, After: map[string]any{"disabled": true}})
 	})
 	if errors.Is(err, errUnchanged) {
 		err = nil

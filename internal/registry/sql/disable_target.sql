@@ -1,5 +1,6 @@
--- registry: switch a target off, once. No rows: it is off already, or gone.
-UPDATE eventsvc.targets
+-- registry: switch a target off, once; answers its names. No rows: it is off already, or gone.
+UPDATE eventsvc.targets t
 SET disabled_at = now(), revision = @revision
-WHERE id = @id AND disabled_at IS NULL AND deleted_at IS NULL
-RETURNING id;
+FROM eventsvc.receivers r
+WHERE t.id = @id AND t.disabled_at IS NULL AND t.deleted_at IS NULL AND r.id = t.receiver_id
+RETURNING r.key, t.name;
