@@ -75,8 +75,9 @@ func (s stack) Enter(ctx context.Context, about event.Context) (context.Context,
 // whoever runs them.
 //
 // record is called exactly once, with the verdict of run, or with the hook's where it
-// refused, or with a failure of class panic where either panicked. What is logged in
-// it carries the context that the hook made. Should record itself panic, nothing was
+// refused, or with a failure of class panic where either panicked. Its context carries
+// what the hook put there, for the lines that are logged meanwhile, and ends with ctx
+// alone: a hook cannot keep an outcome from being recorded. Should record itself panic, nothing was
 // recorded as far as anybody knows, the hook exits all the same, and the process goes on.
 func Attempt(ctx context.Context, hook Hook, about event.Context, log *slog.Logger,
 	run func(context.Context) event.Verdict, record func(context.Context, event.Verdict) event.Result) event.Result {
@@ -88,7 +89,7 @@ func Attempt(ctx context.Context, hook Hook, about event.Context, log *slog.Logg
 	} else {
 		verdict = recovered(inner, log, run)
 	}
-	result := recorded(inner, log, about, verdict, record)
+	result := recorded(within(inner, ctx), log, about, verdict, record)
 	if exit != nil {
 		if err := leave(exit, result); err != nil {
 			log.ErrorContext(inner, "a hook failed after the attempt was recorded; the record stands", "err", err)

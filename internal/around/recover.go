@@ -56,6 +56,16 @@ func recorded(ctx context.Context, log *slog.Logger, about event.Context, v even
 	return record(ctx, v)
 }
 
+// Guarded does what follows a record: a panic is logged, and what was recorded stands.
+func Guarded(ctx context.Context, log *slog.Logger, what string, do func()) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			log.ErrorContext(ctx, what+" panicked; the record stands", "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+		}
+	}()
+	do()
+}
+
 // leave is an Exit, with a panic as an error.
 func leave(exit Exit, result event.Result) (err error) {
 	defer func() {

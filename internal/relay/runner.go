@@ -190,7 +190,7 @@ func (r *Runner) run(ctx context.Context, c *event.Claim, began, lapse time.Time
 		func(ctx context.Context) event.Verdict { return r.Courier.Attempt(ctx, c) },
 		func(ctx context.Context, v event.Verdict) event.Result {
 			result := r.settle(ctx, c, v, began, lapse)
-			r.after(ctx, c, result, came)
+			around.Guarded(ctx, r.Log, "what follows a record", func() { r.after(ctx, c, result, came) })
 			return result
 		})
 }
