@@ -117,6 +117,8 @@ func (a *server) explain(ctx context.Context, err error) error {
 		return problem("precondition-failed", "it is not at the version that If-Match names; read it again")
 	case errors.Is(err, registry.ErrKeyTaken):
 		return problem("conflict", "another receiver has that key, or had it and is deleted: what is kept of it is under that key; choose another")
+	case errors.Is(err, registry.ErrUnreadable):
+		return problem("conflict", "what is stored of it cannot be read, so it cannot be changed in part; declare it whole with PUT")
 	case errors.Is(err, registry.ErrNoTarget):
 		return notFound("there is no target of this name")
 	case errors.Is(err, registry.ErrNoFanOut):

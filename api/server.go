@@ -122,6 +122,7 @@ func (s *server) describe(router chi.Router) huma.API {
 	s.events(api)
 	s.receivers(api)
 	s.targets(api)
+	s.patches(api)
 	s.deliveries(api)
 	s.operations(api)
 	s.lanes(api)

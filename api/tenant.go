@@ -116,23 +116,26 @@ func ownNames(ctx context.Context, names []string) []string {
 // bindReceiver holds what a tenant's key declares to what is the tenant's to say: a lane
 // and what pauses in it are others' as well.
 func (s *server) bindReceiver(ctx context.Context, key string, d *registry.Declaration) error {
-	tenant := tenantOf(ctx)
-	if tenant == "" {
+	if tenantOf(ctx) == "" {
 		return nil
 	}
-	var err error
+	old, err := s.Registry.Find(ctx, key)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return err
+	}
+	was, _ := old.Declared()
+	return bindDeclaration(ctx, was.Lane, d)
+}
+
+// bindDeclaration is bindReceiver for one that has that lane, or "".
+func bindDeclaration(ctx context.Context, kept string, d *registry.Declaration) (err error) {
+	if tenantOf(ctx) == "" {
+		return nil
+	}
 	if d.Tenant, err = bindTenant(ctx, "/tenant", d.Tenant); err != nil {
 		return err
 	}
 	var flaws event.Flaws
-	kept := ""
-	old, err := s.Registry.Find(ctx, key)
-	if err == nil {
-		was, _ := old.Declared()
-		kept = was.Lane
-	} else if !errors.Is(err, registry.ErrNotFound) {
-		return err
-	}
 	if d.Lane != "" && d.Lane != kept {
 		flaws.Add("/lane", "is not for an API key that is bound to a tenant to choose: leave it out")
 	}

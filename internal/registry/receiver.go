@@ -45,6 +45,8 @@ var (
 	ErrChanged = errors.New("the receiver was changed meanwhile")
 	// ErrSecretSet says that a declaration gave a secret other than the live ones.
 	ErrSecretSet = errors.New("the receiver has another signing secret already")
+	// ErrUnreadable says that what is stored cannot be amended, as it cannot be read.
+	ErrUnreadable = errors.New("the stored declaration cannot be read")
 	// ErrKeyTaken says that a key is, or was, another receiver's.
 	ErrKeyTaken = errors.New("another receiver has or had that key")
 )
@@ -62,14 +64,43 @@ type Put struct {
 // Check. ifVersion, unless 0, is the version that must be in force, else the answer
 // is [ErrChanged]; the same declaration again changes nothing.
 func (r *Registry) Declare(ctx context.Context, key string, d Declaration, ifVersion int) (put Put, err error) {
+	return r.declare(ctx, key, ifVersion, func(*Receiver) (Declaration, error) { return d, nil })
+}
+
+// Amend is Declare of what amend makes of the declaration in force. Two that amend at
+// once do so one after the other, so neither undoes the other. amend must check what it
+// makes. It answers [ErrNotFound] where there is no such receiver, and [ErrUnreadable]
+// where its declaration cannot be read.
+func (r *Registry) Amend(ctx context.Context, key string, ifVersion int, amend func(Declaration) (Declaration, error)) (Put, error) {
+	return r.declare(ctx, key, ifVersion, func(old *Receiver) (Declaration, error) {
+		if old == nil {
+			return Declaration{}, ErrNotFound
+		}
+		d, flaw := old.Declared()
+		if flaw != "" {
+			return Declaration{}, ErrUnreadable
+		}
+		return amend(d)
+	})
+}
+
+func (r *Registry) declare(ctx context.Context, key string, ifVersion int, make func(old *Receiver) (Declaration, error)) (put Put, err error) {
 	err = r.write(ctx, func(tx pgx.Tx, revision int64) error {
 		old, err := find(ctx, tx, key)
 		found := err == nil
+		var before *Receiver
+		if found {
+			before = &old
+		}
 		switch {
 		case err != nil && !errors.Is(err, ErrNotFound):
 			return err
 		case notAt(ifVersion, found, old.Version):
 			return ErrChanged
+		}
+		d, err := make(before)
+		if err != nil {
+			return err
 		}
 		stored, err := storedForm(d)
 		if err != nil {
@@ -84,10 +115,6 @@ func (r *Registry) Declare(ctx context.Context, key string, d Declaration, ifVer
 		}
 		if err := r.replace(ctx, tx, key, d, stored, found, revision, &put); err != nil {
 			return err
-		}
-		before := &old
-		if !found {
-			before = nil
 		}
 		return r.tellReceiver(ctx, tx, "put-receiver", before, &put.Receiver)
 	})

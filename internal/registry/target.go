@@ -137,6 +137,40 @@ func (r *Registry) DeclareTargets(ctx context.Context, receiver string, targets 
 	return puts, err
 }
 
+// AmendTarget is [Registry.Amend] for a target.
+func (r *Registry) AmendTarget(ctx context.Context, receiver, name string, ifVersion int, amend func(TargetDeclaration) (TargetDeclaration, error)) (put PutTarget, err error) {
+	err = r.write(ctx, func(tx pgx.Tx, revision int64) error {
+		of, err := find(ctx, tx, receiver)
+		if err != nil {
+			return err
+		}
+		old, err := r.findTarget(ctx, tx, receiver, name)
+		if err != nil {
+			return err
+		}
+		if notAt(ifVersion, true, old.Version) {
+			return ErrChanged
+		}
+		d, flaw := old.Declared()
+		if flaw != "" {
+			return ErrUnreadable
+		}
+		if d, err = amend(d); err != nil {
+			return err
+		}
+		declared, _ := of.Declared()
+		puts, err := r.putTargets(ctx, tx, &of, declared.Ways(), []NamedTarget{{name, d}}, map[string]Target{name: old}, revision)
+		if len(puts) > 0 {
+			put = puts[0]
+		}
+		return err
+	})
+	if errors.Is(err, errUnchanged) {
+		err = nil
+	}
+	return put, err
+}
+
 func knownTargets(ctx context.Context, tx pgx.Tx, receiver int32, targets []NamedTarget) (map[string]Target, error) {
 	names := make([]string, len(targets))
 	for i, t := range targets {
