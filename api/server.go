@@ -35,6 +35,8 @@ type Rooms struct {
 	Metrics http.Handler
 	// Deliver tries one delivery now; see relay.Runner.
 	Deliver func(ctx context.Context, id event.ID) (ended bool, err error)
+	// Try makes one request to the target of a claim as it is declared now, within a time.
+	Try func(ctx context.Context, c *event.Claim, within time.Duration) (event.Verdict, error)
 	// Target is one address as this process knows it, or nil.
 	Target func(event.TargetID) *event.Target
 	// Wake tells the relays whom something is owed to.
@@ -65,6 +67,8 @@ type server struct {
 	log    *slog.Logger
 	tracer trace.Tracer
 	pacers pacers
+	// testing holds a token for each test under way.
+	testing chan struct{}
 }
 
 // Bounds of requests.
@@ -123,6 +127,7 @@ func (s *server) describe(router chi.Router) huma.API {
 	s.receivers(api)
 	s.targets(api)
 	s.patches(api)
+	s.tests(api)
 	s.deliveries(api)
 	s.operations(api)
 	s.lanes(api)

@@ -12,6 +12,8 @@ import (
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 
 	"github.com/eventsvc/eventsvc/api"
+	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/registry"
 )
 
 // doors are the addresses that a process listens at; one that it was not given is nil.
@@ -71,7 +73,7 @@ func (h *house) rooms() api.Rooms {
 	rooms := api.Rooms{
 		Desk: h.desk, Registry: h.registry, Ledger: h.ledger, Gate: h.gate(), Keys: h.keys, Ready: h.gauge.checks,
 		Metrics: h.tel.Metrics, Tracer: h.tel.Traces, Log: h.Log, Version: h.Version,
-		Deliver: h.runner.Deliver, Target: h.book.Target, Wake: h.wake, Watch: h.watch, Prune: h.prune(), Explain: h.courier.Explain,
+		Deliver: h.runner.Deliver, Try: h.try, Target: h.book.Target, Wake: h.wake, Watch: h.watch, Prune: h.prune(), Explain: h.courier.Explain,
 	}
 	if h.Config.OpsListen != "" {
 		rooms.Metrics = nil
@@ -130,4 +132,27 @@ func (h *house) serveOps(listener net.Listener) (end func()) {
 // worthTracing leaves out what is asked every few seconds.
 func worthTracing(r *http.Request) bool {
 	return r.URL.Path != "/livez" && r.URL.Path != "/readyz" && r.URL.Path != "/metrics"
+}
+
+// try makes one request to an address as it is declared now. The signing secrets and the
+// policy are those of any attempt; the timeout may be shorter.
+func (h *house) try(ctx context.Context, c *event.Claim, within time.Duration) (event.Verdict, error) {
+	if err := h.book.Read(ctx); err != nil {
+		return event.Verdict{}, err
+	}
+	t := h.book.Target(c.TargetID)
+	if t == nil || t.Deleted {
+		return event.Verdict{}, registry.ErrNotFound
+	}
+	if t.Unusable != "" {
+		return event.Verdict{Ruling: event.Failure, Class: event.ClassDecode, Reason: t.Unusable}, nil
+	}
+	to, receiver := *t, *t.Receiver
+	receiver.Timeout = min(receiver.Timeout, within)
+	to.Receiver = &receiver
+	c.To, c.Format = &to, receiver.Format
+	if err := h.courier.Check(c); err != nil {
+		return event.Verdict{Ruling: event.Permanent, Class: event.ClassDecode, Reason: err.Error()}, nil
+	}
+	return h.courier.Attempt(ctx, c), nil
 }

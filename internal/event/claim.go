@@ -30,10 +30,20 @@ type Claim struct {
 	AvailableAt time.Time
 	DueAt       time.Time
 	OwedSince   time.Time
+	// Test says that nothing is owed: somebody wants to see what the target answers.
+	Test bool
 }
 
 // Attempt is the number of the attempt this claim allows: 1 for the first.
 func (c *Claim) Attempt() int { return c.Attempts + 1 }
+
+// webhookID tells a test from a delivery by its prefix.
+func (c *Claim) webhookID() string {
+	if c.Test {
+		return c.Delivery.Text(TestPrefix)
+	}
+	return WebhookID(c.Delivery, c.Sending)
+}
 
 // Lease is how long the claim was given for, by the database's clock.
 func (c *Claim) Lease() time.Duration { return c.LeaseUntil.Sub(c.ClaimedAt) }
@@ -55,7 +65,8 @@ func (c *Claim) Context() Context {
 		Lane:          c.To.Receiver.Lane,
 		Attempt:       c.Attempt(),
 		MaxAttempts:   c.MaxAttempts,
-		WebhookID:     WebhookID(c.Delivery, c.Sending),
+		WebhookID:     c.webhookID(),
+		Test:          c.Test,
 		DueAt:         c.DueAt,
 		TraceParent:   c.Event.TraceParent,
 	}

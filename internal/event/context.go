@@ -18,4 +18,5 @@ type Context struct {
 	WebhookID     string
 	DueAt         time.Time // zero where the delivery is not scheduled
 	TraceParent   string    // of the event's creation, or ""
+	Test          bool      // nothing is owed: somebody wants to see what the target answers
 }

@@ -22,8 +22,9 @@ type Prefix string
 const (
 	EventPrefix    Prefix = "evt"
 	DeliveryPrefix Prefix = "dlv"
-	KeyPrefix      Prefix = "key" // API keys
-	AuditPrefix    Prefix = "aud" // noted changes
+	KeyPrefix      Prefix = "key"  // API keys
+	AuditPrefix    Prefix = "aud"  // noted changes
+	TestPrefix     Prefix = "test" // webhook-id of a request that nothing is owed for
 )
 
 // ErrBadID is the answer to text that is not an ID of the wanted prefix.

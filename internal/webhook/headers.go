@@ -33,6 +33,9 @@ func (c *Courier) writeHeaders(h http.Header, ctx context.Context, claim *event.
 	set("Webhook-Id", about.WebhookID)
 	set("Webhook-Timestamp", stamp)
 	set("Webhook-Signature", sign(claim.To.Secrets, claim.To.Keys, about.WebhookID, stamp, body))
+	if about.Test {
+		set("Eventsvc-Test", "true")
+	}
 	set("Eventsvc-Event-Id", about.EventID.Text(event.EventPrefix))
 	set("Eventsvc-Event-Type", about.Type)
 	set("Eventsvc-Delivery-Id", about.DeliveryID.Text(event.DeliveryPrefix))
