@@ -308,3 +308,35 @@ func TestSecretsAreVerifiedAndResealedByVerbs(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A fan-out receiver that signs with v1a from some day on gives every target a key pair,
+// and one that no longer does signs with none.
+func TestTargetsGetKeyPairsWhenTheirReceiverBeginsToSignSo(t *testing.T) {
+	t.Parallel()
+	p := start(t, pgtest.URL(t), nil, "serve")
+	s := open(t, nil)
+	p.declare(t, "f", `{"events":["*"],"fan_out":true}`)
+	p.call(t, "PUT", "/v1/receivers/f/targets/old", `{"url":"`+s.URL+`"}`)
+	keys := func(target string) answer { return p.call(t, "GET", "/v1/receivers/f/targets/"+target+"/keys", "") }
+	signed := func(key string) int {
+		t.Helper()
+		p.fire(t, key, `{"type":"a.b","data":1}`)
+		return strings.Count(s.next(t).header.Get("Webhook-Signature"), "v1a,")
+	}
+	if n := signed("1"); n != 0 || keys("old").list("data") != 0 {
+		t.Errorf("before: %d, %s", n, keys("old").text)
+	}
+	p.declare(t, "f", `{"events":["*"],"fan_out":true,"signatures":["v1","v1a"]}`)
+	first := keys("old").at("data.0.public_key")
+	if n := signed("2"); n != 1 || !strings.HasPrefix(first, "whpk_") {
+		t.Errorf("with v1a: %d, %s", n, keys("old").text)
+	}
+	p.declare(t, "f", `{"events":["*"],"fan_out":true,"signatures":["v1"]}`)
+	if n := signed("3"); n != 0 || keys("old").list("data") != 0 {
+		t.Errorf("without: %d, %s", n, keys("old").text)
+	}
+	p.declare(t, "f", `{"events":["*"],"fan_out":true,"signatures":["v1a"],"description":"again"}`)
+	if n := signed("4"); n != 1 || keys("old").at("data.0.public_key") != first {
+		t.Errorf("again: %d, %s; the key was %s", n, keys("old").text, first)
+	}
+}

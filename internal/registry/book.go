@@ -228,6 +228,9 @@ func (b *Book) open(r row, receivers map[string]*opened) *entry {
 			end = *r.Expires[i]
 		}
 		if event.Signature(r.Kinds[i]) == event.SignV1a {
+			if !of.signsV1a {
+				continue
+			}
 			e.target.Keys, e.keyEnds = append(e.target.Keys, event.SigningKey(secret)), append(e.keyEnds, end)
 			continue
 		}
@@ -254,6 +257,7 @@ func (e *entry) terms(own []byte) {
 // opened is a declaration that was resolved, or what is wrong with it.
 type opened struct {
 	receiver *event.Receiver
+	signsV1a bool
 	flaw     string
 }
 
@@ -261,7 +265,7 @@ func (b *Book) resolve(r row) *opened {
 	d, flaw := readDeclaration(r.Declaration)
 	receiver := d.Resolve(*r.Key, b.registry.o.Defaults)
 	receiver.Lane = *r.Lane
-	return &opened{receiver, flaw}
+	return &opened{receiver, slices.Contains(d.Ways(), event.SignV1a), flaw}
 }
 
 // readDeclaration reads what is stored, or as much of it as can be, with what is wrong.

@@ -162,7 +162,7 @@ func (r *Registry) replace(ctx context.Context, tx pgx.Tx, key string, d Declara
 // still delivered there.
 func (r *Registry) putOwn(ctx context.Context, tx pgx.Tx, id int32, d Declaration) (event.Secret, error) {
 	if d.FanOut {
-		return nil, nil
+		return nil, r.keepTargetKeys(ctx, tx, id, d.Ways())
 	}
 	own := []NamedTarget{{Name: "", TargetDeclaration: TargetDeclaration{URL: d.URL, Secret: d.Secret}}}
 	known, err := knownTargets(ctx, tx, id, own)
@@ -193,6 +193,29 @@ func (r *Registry) keepKeys(ctx context.Context, tx pgx.Tx, id event.TargetID, w
 		return err
 	}
 	return r.succeed(ctx, tx, id, event.SignV1a, newSecret(), 0)
+}
+
+// keepTargetKeys is keepKeys for each target of a receiver, all at once.
+func (r *Registry) keepTargetKeys(ctx context.Context, tx pgx.Tx, receiver int32, ways []event.Signature) error {
+	if !slices.Contains(ways, event.SignV1a) {
+		return nil
+	}
+	rows, err := tx.Query(ctx, sqlKeylessTargets, pgx.NamedArgs{"receiver": receiver})
+	if err != nil {
+		return fmt.Errorf("look for targets without keys: %w", err)
+	}
+	targets, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	if err != nil {
+		return fmt.Errorf("look for targets without keys: %w", err)
+	}
+	sealed := make([][]byte, len(targets))
+	for i, id := range targets {
+		sealed[i] = r.o.Sealer.Seal(event.TargetID(id), newSecret())
+	}
+	if _, err := tx.Exec(ctx, sqlAddSecrets, pgx.NamedArgs{"targets": targets, "kind": event.SignV1a, "sealed": sealed}); err != nil {
+		return fmt.Errorf("add signing keys: %w", err)
+	}
+	return nil
 }
 
 func (r *Registry) sameSecret(ctx context.Context, tx pgx.Tx, target event.TargetID, given string) error {

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -128,11 +129,18 @@ func (r *Registry) PublicKeys(ctx context.Context, receiver, target string) ([]s
 	if err != nil {
 		return nil, err
 	}
+	keys := []string{}
+	of, err := find(ctx, r.pool, receiver)
+	if err != nil {
+		return nil, err
+	}
+	if d, _ := of.Declared(); !slices.Contains(d.Ways(), event.SignV1a) {
+		return keys, nil
+	}
 	live, err := r.liveSecrets(ctx, r.pool, id, event.SignV1a)
 	if err != nil {
 		return nil, err
 	}
-	keys := []string{}
 	for _, seed := range live {
 		keys = append(keys, event.SigningKey(seed).Public())
 	}

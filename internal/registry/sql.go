@@ -51,6 +51,8 @@ var (
 	sqlDropSecrets string
 	//go:embed sql/expire_secrets.sql
 	sqlExpireSecrets string
+	//go:embed sql/keyless_targets.sql
+	sqlKeylessTargets string
 	//go:embed sql/target_tenants.sql
 	sqlTargetTenants string
 	//go:embed sql/touch_target.sql
