@@ -44,11 +44,7 @@ const (
 	idlePerHost        = 256
 )
 
-// New makes a courier.
-//
-// It speaks HTTP/1.1 alone. Over HTTP/2 a peer that answers GOAWAY or RST_STREAM makes
-// Go's client send a request again within one call, and one attempt must be one request
-// on the wire (P6); over HTTP/1.1 a request without a body to rewind is never resent.
+// New makes a courier. It speaks HTTP/1.1, and HTTP/2 over TLS where the peer offers it.
 func New(o Options) *Courier {
 	if o.Policy == nil {
 		o.Policy = NewPolicy()
@@ -63,6 +59,7 @@ func New(o Options) *Courier {
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
 	c := &Courier{
 		policy: o.Policy,
 		dns:    o.DNS,
@@ -73,6 +70,7 @@ func New(o Options) *Courier {
 			DialContext:            dial,
 			TLSHandshakeTimeout:    tlsTimeout,
 			Protocols:              protocols,
+			HTTP2:                  http2Config(),
 			DisableCompression:     true,
 			MaxResponseHeaderBytes: maxResponseHeaders,
 			MaxIdleConns:           0,

@@ -33,6 +33,7 @@ func classify(ctx context.Context, err error, timeout time.Duration) (event.Clas
 	var dns *net.DNSError
 	var op *net.OpError
 	var proxied proxyError
+	h2class, h2reason, isHTTP2 := http2Failure(err)
 	switch {
 	case errors.Is(err, ErrGuarded):
 		return event.ClassGuarded, guardedReason(err)
@@ -54,12 +55,14 @@ func classify(ctx context.Context, err error, timeout time.Duration) (event.Clas
 		return event.ClassConnect, "the connection was reset before an answer came"
 	case isTimeout(err):
 		return event.ClassTimeout, "the receiver took too long: " + cause(err)
+	case isHTTP2:
+		return h2class, h2reason
 	case errors.As(err, &op):
 		return event.ClassConnect, "the connection failed: " + cause(err)
 	case closedEarly(err):
 		return event.ClassConnect, "the connection was closed before an answer came"
 	}
-	return event.ClassProtocol, "the answer is no HTTP/1.1 answer: " + plain(err)
+	return event.ClassProtocol, "the answer is no HTTP answer: " + plain(err)
 }
 
 // withoutURL is what a url.Error is about. The URL itself stays out of every message.

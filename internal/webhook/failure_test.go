@@ -41,7 +41,7 @@ func TestAReasonSaysWhatHappenedAndNeverWhatANameResolvesTo(t *testing.T) {
 		{op("dial", &net.DNSError{Err: "i/o timeout", Name: "db.inside", Server: "10.9.8.7", IsTimeout: true}), event.ClassDNS, "the host's name did not resolve in time"},
 		{io.ErrUnexpectedEOF, event.ClassConnect, "the connection was closed before an answer came"},
 		{errors.New("net/http: TLS handshake timeout"), event.ClassTLS, "no TLS connection: TLS handshake timeout"},
-		{errors.New("net/http: HTTP/1.x transport connection broken: malformed HTTP status code \"x\""), event.ClassProtocol, "the answer is no HTTP/1.1 answer: malformed HTTP status code \"x\""},
+		{errors.New("net/http: HTTP/1.x transport connection broken: malformed HTTP status code \"x\""), event.ClassProtocol, "the answer is no HTTP answer: malformed HTTP status code \"x\""},
 	} {
 		v := failure(context.Background(), c.err, time.Second)
 		if v.Ruling != event.Failure || v.Class != c.class || v.Reason != c.reason || strings.Contains(v.Reason, "10.9.8.7") {

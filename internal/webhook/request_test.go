@@ -164,11 +164,3 @@ func TestTLSIsVerified(t *testing.T) {
 		t.Errorf("TLS 1.1: got %+v", v)
 	}
 }
-
-// HTTP/2 is off on purpose: see New.
-func TestOnlyHTTP1IsSpoken(t *testing.T) {
-	protocols := courier(t).transport.Protocols
-	if !protocols.HTTP1() || protocols.HTTP2() || protocols.UnencryptedHTTP2() {
-		t.Errorf("speaks %v", protocols)
-	}
-}

@@ -68,9 +68,9 @@ func secure(t *testing.T, config *tls.Config) (*httptest.Server, <-chan string) 
 	return s, protocols
 }
 
-// HTTP/2 is off on purpose: see New. The certificate is checked against the name in the
-// URL, and there is no way not to check it.
-func TestTLSIsVerifiedAndSpeaksHTTP1Alone(t *testing.T) {
+// The certificate is checked against the name in the URL, and there is no way not to check
+// it. Who offers HTTP/2 is spoken to so.
+func TestTLSIsVerifiedAndSpeaksHTTP2ToWhoOffersIt(t *testing.T) {
 	const day = 24 * time.Hour
 	a := newAuthority(t)
 	for name, c := range map[string]struct {
@@ -92,7 +92,7 @@ func TestTLSIsVerifiedAndSpeaksHTTP1Alone(t *testing.T) {
 		case c.reason == "" && v.Ruling != event.Success, c.reason != "" && (v.Class != event.ClassTLS || !strings.HasPrefix(v.Reason, c.reason)):
 			t.Errorf("%s: got %s %s: %s", name, v.Ruling, v.Class, v.Reason)
 		case c.reason == "":
-			if got := <-protocols; got != "HTTP/1.1" {
+			if got := <-protocols; got != "HTTP/2.0" {
 				t.Errorf("spoke %s", got)
 			}
 			if seen := v.Evidence.Timings; seen.Connect <= 0 || seen.TLS <= 0 || seen.FirstByte < seen.TLS || seen.Reused {
