@@ -183,9 +183,12 @@ func TestTheZooOfReceiversThatSpeakHTTP2(t *testing.T) {
 			s.WriteData(id, false, []byte("hi"))
 			s.answer(id, true, "x-a", "b")
 		}), event.Success, "", "", keeps("hi")},
-		"redirect":        {once(func(s *session, id uint32) { s.answer(id, true, ":status", "307", "location", "/x?token=y") }), event.Failure, event.ClassHTTP3xx, "", nil},
-		"GOAWAY at once":  {once(func(s *session, _ uint32) { s.WriteGoAway(0, http2.ErrCodeNo, []byte("hush")) }), event.Failure, event.ClassConnect, "GOAWAY", nil},
-		"GOAWAY, enhance": {once(func(s *session, _ uint32) { s.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, []byte("hush")); s.Conn.Close() }), event.Failure, event.ClassConnect, "GOAWAY", nil},
+		"redirect":       {once(func(s *session, id uint32) { s.answer(id, true, ":status", "307", "location", "/x?token=y") }), event.Failure, event.ClassHTTP3xx, "", nil},
+		"GOAWAY at once": {once(func(s *session, _ uint32) { s.WriteGoAway(0, http2.ErrCodeNo, []byte("hush")) }), event.Failure, event.ClassConnect, "GOAWAY", nil},
+		"GOAWAY, enhance": {once(func(s *session, _ uint32) {
+			s.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, []byte("hush"))
+			s.Conn.Close()
+		}), event.Failure, event.ClassConnect, "GOAWAY", nil},
 		"GOAWAY, then an answer": {once(func(s *session, id uint32) {
 			s.WriteGoAway(id, http2.ErrCodeNo, nil)
 			s.answer(id, true, ":status", "200")
@@ -208,8 +211,8 @@ func TestTheZooOfReceiversThatSpeakHTTP2(t *testing.T) {
 			s.await(false)
 			s.drain()
 		}, event.Failure, event.ClassTimeout, "", nil},
-		"headers of 40 KiB": {once(func(s *session, id uint32) { s.flood(id, "x-a", 40, true) }), event.Success, "", "", nil},
-		"headers of 10 MiB": {once(func(s *session, id uint32) { s.flood(id, "x-a", 10<<10, true) }), event.Failure, event.ClassProtocol, "", nil},
+		"headers of 40 KiB":       {once(func(s *session, id uint32) { s.flood(id, "x-a", 40, true) }), event.Success, "", "", nil},
+		"headers of 10 MiB":       {once(func(s *session, id uint32) { s.flood(id, "x-a", 10<<10, true) }), event.Failure, event.ClassProtocol, "", nil},
 		"headers that do not end": {once(func(s *session, id uint32) { s.flood(id, "x-a", 1<<20, false) }), event.Failure, event.ClassProtocol, "", nil},
 		"1xx flood": {once(func(s *session, id uint32) {
 			for range 1 << 20 {
@@ -283,7 +286,7 @@ func (s *session) flood(id uint32, name string, kib int, end bool) {
 		block = append(block, name...)
 		block = append(block, 0x7f, 0xe9, 0x07) // of 127+105+7*128 bytes
 		block = append(block, bytes.Repeat([]byte("a"), 127+105+7*128)...)
-		if s.WriteContinuation(id, end && n == kib-1, block[:len(block)]) != nil {
+		if s.WriteContinuation(id, end && n == kib-1, block) != nil {
 			return
 		}
 	}
@@ -295,8 +298,8 @@ func TestOneAttemptIsOneRequestOnADeadHTTP2Connection(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	for name, last := range map[string]func(s *session, id uint32){
-		"closed":         func(s *session, _ uint32) { s.Conn.Close() },
-		"GOAWAY":         func(s *session, id uint32) { s.WriteGoAway(id-2, http2.ErrCodeNo, nil); s.drain() },
+		"closed": func(s *session, _ uint32) { s.Conn.Close() },
+		"GOAWAY": func(s *session, id uint32) { s.WriteGoAway(id-2, http2.ErrCodeNo, nil); s.drain() },
 		"refused stream": func(s *session, id uint32) {
 			s.WriteRSTStream(id, http2.ErrCodeRefusedStream)
 			s.answer(s.await(true), true, ":status", "200")
