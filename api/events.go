@@ -224,10 +224,7 @@ func readDraft(in *fireInput) (*fire.Draft, error) {
 	}
 	draft := &fire.Draft{
 		Key: key, Body: sha256.Sum256(body), Type: f.Type, Data: data,
-		Facts: event.Facts{
-			Tenant: f.Tenant, Subject: f.Subject, Source: f.Source, Actor: f.Actor, CorrelationID: f.CorrelationID,
-			CausationID: f.CausationID, Metadata: f.Metadata, Suppress: f.Suppress,
-		},
+		Facts: f.facts(),
 	}
 	flaws := draft.Check()
 	if f.OccurredAt != nil {
@@ -238,6 +235,14 @@ func readDraft(in *fireInput) (*fire.Draft, error) {
 		}
 	}
 	return draft, flaws.Err()
+}
+
+// facts are what a fire says beside type, data and time.
+func (f *firing) facts() event.Facts {
+	return event.Facts{
+		Tenant: f.Tenant, Subject: f.Subject, Source: f.Source, Actor: f.Actor, CorrelationID: f.CorrelationID,
+		CausationID: f.CausationID, Metadata: f.Metadata, Suppress: f.Suppress,
+	}
 }
 
 func tooMuchData(size int) *Problem {
@@ -253,18 +258,11 @@ type eventWithDeliveries struct {
 func (s *server) getEvent(ctx context.Context, in *struct {
 	ID string `path:"id" example:"evt_01jxkg2c8zf3v9e4m6r7t8w9ya"`
 }) (*struct{ Body eventWithDeliveries }, error) {
-	id, err := event.ParseID(event.EventPrefix, in.ID)
-	if err != nil {
-		return nil, notFound("there is no event of this id")
-	}
-	e, err := s.Desk.Find(ctx, id)
-	if tenant := tenantOf(ctx); err == nil && tenant != "" && e.Tenant != tenant {
-		err = fire.ErrNotFound
-	}
+	e, err := s.event(ctx, in.ID)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	deliveries, err := s.Ledger.OfEvent(ctx, id)
+	deliveries, err := s.Ledger.OfEvent(ctx, e.ID)
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
@@ -273,6 +271,19 @@ func (s *server) getEvent(ctx context.Context, in *struct {
 		body.Deliveries = append(body.Deliveries, showDelivery(ctx, &deliveries[i]))
 	}
 	return &struct{ Body eventWithDeliveries }{body}, nil
+}
+
+// event is one that the caller may see.
+func (s *server) event(ctx context.Context, text string) (event.Event, error) {
+	id, err := event.ParseID(event.EventPrefix, text)
+	if err != nil {
+		return event.Event{}, fire.ErrNotFound
+	}
+	e, err := s.Desk.Find(ctx, id)
+	if tenant := tenantOf(ctx); err == nil && tenant != "" && e.Tenant != tenant {
+		return event.Event{}, fire.ErrNotFound
+	}
+	return e, err
 }
 
 type eventFilter struct {

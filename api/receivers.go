@@ -29,6 +29,7 @@ type receiverView struct {
 	Site              string              `json:"site" enum:"relay"`
 	Lane              string              `json:"lane"`
 	Tenant            string              `json:"tenant,omitempty"`
+	Filter            string              `json:"filter,omitempty"`
 	MaxAttempts       int                 `json:"max_attempts"`
 	BackoffBase       event.Duration      `json:"backoff_base"`
 	BackoffCap        event.Duration      `json:"backoff_cap"`
@@ -67,7 +68,7 @@ func (s *server) showReceiver(ctx context.Context, r *registry.Receiver, secret 
 	declared, flaw := r.Declared()
 	used := declared.Resolve(r.Key, s.Registry.Defaults())
 	v := receiverView{
-		Key: called(ctx, r.Key), Events: declared.Events, URL: declared.URL, FanOut: declared.FanOut, Signatures: declared.Ways(), Mode: "durable", Site: "relay", Lane: used.Lane, Tenant: used.Tenant,
+		Key: called(ctx, r.Key), Events: declared.Events, URL: declared.URL, FanOut: declared.FanOut, Signatures: declared.Ways(), Mode: "durable", Site: "relay", Lane: used.Lane, Tenant: used.Tenant, Filter: declared.Filter,
 		MaxAttempts: used.MaxAttempts, BackoffBase: event.Duration(used.Base), BackoffCap: event.Duration(used.Cap),
 		GiveUpAfter: declared.GiveUpAfter, CountDeferrals: used.CountDeferrals, Due: declared.Due, Timeout: event.Duration(used.Timeout),
 		Lease: event.Duration(used.Lease), Format: used.Format, Headers: used.Headers, PermanentStatuses: used.PermanentStatuses,

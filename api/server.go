@@ -132,6 +132,7 @@ func (s *server) describe(router chi.Router) huma.API {
 	s.operations(api)
 	s.lanes(api)
 	s.egress(api)
+	s.filters(api)
 	s.eventTypes(api)
 	s.correlations(api)
 	s.catalogue(api)

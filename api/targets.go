@@ -28,6 +28,7 @@ type targetView struct {
 	URL         string            `json:"url"`
 	Tenant      string            `json:"tenant,omitempty"`
 	Events      []event.Pattern   `json:"events,omitempty"`
+	Filter      string            `json:"filter,omitempty"`
 	Headers     map[string]string `json:"headers"`
 	Description string            `json:"description,omitempty"`
 	Metadata    map[string]string `json:"metadata"`
@@ -44,7 +45,7 @@ type targetView struct {
 func showTarget(ctx context.Context, receiver string, t *registry.Target, dead int, secret event.Secret) targetView {
 	d, _ := t.Declared()
 	v := targetView{
-		Target: called(ctx, t.Name), Receiver: called(ctx, receiver), URL: t.URL, Tenant: d.Tenant, Events: d.Events, Headers: d.Headers, Description: d.Description,
+		Target: called(ctx, t.Name), Receiver: called(ctx, receiver), URL: t.URL, Tenant: d.Tenant, Events: d.Events, Filter: d.Filter, Headers: d.Headers, Description: d.Description,
 		Metadata: d.Metadata, Paused: t.PausedAt != nil, Disabled: t.DisabledAt != nil, DeadInARow: dead, Version: t.Version,
 		CreatedAt: t.CreatedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(),
 	}

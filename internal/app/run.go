@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventsvc/eventsvc/internal/access"
@@ -137,8 +138,10 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 	}
 	h.ledger, h.keys = ledger.New(pools.api), access.NewKeys(pools.api)
 	h.watch = ledger.NewWatch(ledger.New(pools.health))
-	if err := tel.figures.Register(figures{h.watch}); err != nil {
-		return nil, fmt.Errorf("register the figures: %w", err)
+	for _, figures := range []prometheus.Collector{figures{h.watch}, filterFigures{h.book}} {
+		if err := tel.figures.Register(figures); err != nil {
+			return nil, fmt.Errorf("register the figures: %w", err)
+		}
 	}
 	h.desk = fire.NewDesk(fire.Options{Pool: pools.fire, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake, Quota: p.Config.TenantQuota, Backlogs: ledger.New(pools.health).Backlogs})
 	h.sentinel = newSentinel(h, p.Config.DisableAfterDead)

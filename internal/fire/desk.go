@@ -16,7 +16,7 @@ import (
 // Book is what the desk asks who is to be told.
 type Book interface {
 	// Match is every target an event is owed to, and the revision that says so.
-	Match(eventType, tenant string) ([]*event.Target, int64)
+	Match(*registry.Occasion) ([]*event.Target, int64)
 	// Reach reads what is newer, unless the book holds that revision already.
 	Reach(ctx context.Context, revision int64) error
 	// Target is one address, or nil.
@@ -73,7 +73,8 @@ const (
 // slip is one fire on its way through the desk.
 type slip struct {
 	draft   *Draft
-	kind    *registry.Kind // that the draft was held to
+	kind    *registry.Kind     // that the draft was held to
+	matched *registry.Occasion // what filters are asked of
 	id      event.ID
 	state   atomic.Int32 // waiting, taken or withdrawn
 	done    chan struct{}
@@ -123,7 +124,8 @@ func (d *Desk) Fire(ctx context.Context, draft *Draft) (Receipt, error) {
 		}
 		return Receipt{}, err
 	}
-	s := &slip{draft: draft, kind: kind, id: event.NewID(time.Now()), done: make(chan struct{})}
+	s := &slip{draft: draft, kind: kind, matched: draft.occasion(), id: event.NewID(time.Now()), done: make(chan struct{})}
+	d.book.Match(s.matched) // asks the filters here, so that the flusher finds their answers
 	select {
 	case d.in <- s:
 	case <-d.stopped:

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/registry"
 )
 
 // Producer is whose key a key is: the scope within which it names one fire. Zero is
@@ -26,6 +27,11 @@ type Draft struct {
 	// Bound says that the producer is bound to the draft's tenant, and can know of no
 	// other's events.
 	Bound bool
+}
+
+// occasion is the draft as matching sees it.
+func (d *Draft) occasion() *registry.Occasion {
+	return &registry.Occasion{Type: d.Type, Data: d.Data, Facts: d.Facts}
 }
 
 // Bounds of a draft.

@@ -220,7 +220,7 @@ func (d *Desk) plan(slips []*slip) (plans []plan, refused []refusal, revision in
 		plans, refused = make([]plan, 0, len(slips)), nil
 		steady := true
 		for i, s := range slips {
-			targets, rev := d.book.Match(s.draft.Type, s.draft.Tenant)
+			targets, rev := d.book.Match(s.matched)
 			kind, known := d.book.Kind(s.draft.Type)
 			if known != rev || i > 0 && rev != revision {
 				steady = false

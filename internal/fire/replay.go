@@ -12,6 +12,7 @@ import (
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/ledger"
 	"github.com/eventsvc/eventsvc/internal/pg"
+	"github.com/eventsvc/eventsvc/internal/registry"
 )
 
 // To narrows a replay to events of a tenant, unless that is "", and to some of the
@@ -66,19 +67,15 @@ func (d *Desk) replayIn(ctx context.Context, tx pgx.Tx, id event.ID, to To) (r R
 	if _, err := tx.Exec(ctx, pg.FenceSharedSQL); err != nil {
 		return r, nil, fmt.Errorf("wait for a removal under way: %w", err)
 	}
-	var kind, tenant string
-	var suppressed bool
-	var age time.Duration
-	var revision int64
-	err = tx.QueryRow(ctx, sqlLockEvent, pgx.NamedArgs{"id": [16]byte(id)}).Scan(&kind, &tenant, &suppressed, &age, &revision)
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && to.Tenant != "" && tenant != to.Tenant {
+	e, age, revision, err := lock(ctx, tx, id)
+	if err != nil {
+		return r, nil, err
+	}
+	if to.Tenant != "" && e.Tenant != to.Tenant {
 		return r, nil, ErrNotFound
 	}
-	if err != nil {
-		return r, nil, fmt.Errorf("lock the event: %w", err)
-	}
 	r.Skipped = map[event.Status]int{}
-	if suppressed {
+	if e.Suppress != nil {
 		return r, nil, nil
 	}
 	if err := d.book.Reach(ctx, revision); err != nil {
@@ -88,7 +85,7 @@ func (d *Desk) replayIn(ctx context.Context, tx pgx.Tx, id event.ID, to To) (r R
 	if err != nil {
 		return r, nil, err
 	}
-	reopen, add := d.partTargets(kind, tenant, to, standing, r.Skipped)
+	reopen, add := d.partTargets(&e, to, standing, r.Skipped)
 	reopened, err := ledger.Reopen(ctx, tx, id, reopen)
 	if err != nil {
 		return r, nil, err
@@ -107,9 +104,23 @@ func (d *Desk) replayIn(ctx context.Context, tx pgx.Tx, id event.ID, to To) (r R
 	return r, woken, nil
 }
 
+// lock locks an event against a prune, another replay or a requeue of it, and reads it,
+// its age, and the registry's revision.
+func lock(ctx context.Context, tx pgx.Tx, id event.ID) (e event.Event, age time.Duration, revision int64, err error) {
+	var r record
+	err = tx.QueryRow(ctx, sqlLockEvent, pgx.NamedArgs{"id": [16]byte(id)}).Scan(append(append([]any{(*[16]byte)(&e.ID)}, r.fields()...), &age, &revision)...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return e, 0, 0, ErrNotFound
+	}
+	if err != nil {
+		return e, 0, 0, fmt.Errorf("lock the event: %w", err)
+	}
+	return e, age, revision, r.fill(&e)
+}
+
 // partTargets says whose deliveries are to be reopened, and who is to get one. A target
 // that is gone is left as it is.
-func (d *Desk) partTargets(kind, tenant string, to To, standing map[event.TargetID]event.Status, skipped map[event.Status]int) (reopen, add []*event.Target) {
+func (d *Desk) partTargets(e *event.Event, to To, standing map[event.TargetID]event.Status, skipped map[event.Status]int) (reopen, add []*event.Target) {
 	for target, status := range standing {
 		t := d.book.Target(target)
 		switch {
@@ -120,7 +131,7 @@ func (d *Desk) partTargets(kind, tenant string, to To, standing map[event.Target
 			skipped[status]++
 		}
 	}
-	wanting, _ := d.book.Match(kind, tenant)
+	wanting, _ := d.book.Match(&registry.Occasion{Type: e.Type, Data: e.Data, Facts: e.Facts})
 	for _, t := range wanting {
 		if _, has := standing[t.ID]; !has && to.takes(t) {
 			add = append(add, t)

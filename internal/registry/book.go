@@ -26,6 +26,7 @@ type Book struct {
 	page     atomic.Pointer[page]
 	doubted  atomic.Int64 // when an older revision last made the book ask, in UnixNano
 	reading  sync.Mutex
+	failing  failingFilters
 }
 
 // page is one state of the registry. It is never changed, only replaced, but for the
@@ -34,21 +35,18 @@ type page struct {
 	revision int64
 	targets  map[event.TargetID]*entry
 	kinds    map[string]*Kind
-	matches  sync.Map // matchKey -> []*event.Target
+	matches  sync.Map // matchKey -> *candidates
 	cached   atomic.Int32
 }
 
-// entry is a target with the ends of its secrets.
+// entry is a target with its filters and the ends of its secrets.
 type entry struct {
 	target  *event.Target
+	filters []*Filter   // its receiver's and its own: an event must meet all
+	barred  bool        // a filter cannot be read, so nothing is let through
 	expires []time.Time // parallel to target.Secrets; zero is never
 	keyEnds []time.Time // parallel to target.Keys
 }
-
-type matchKey struct{ eventType, tenant string }
-
-// maxMatches bounds the cache of matches: tenants and types are given by callers.
-const maxMatches = 10_000
 
 // NewBook makes an empty book.
 func (r *Registry) NewBook(log *slog.Logger) *Book {
@@ -215,7 +213,7 @@ func (b *Book) open(r row, receivers map[string]*opened) *entry {
 			URL: *r.URL, Paused: *r.Paused, Disabled: *r.Disabled, Deleted: *r.Deleted, Unusable: of.flaw, Unreadable: of.flaw != "",
 		},
 	}
-	e.terms(r.Own)
+	b.terms(e, of, r.Own)
 	var sealed error
 	for i, box := range r.Sealed {
 		secret, err := b.registry.o.Sealer.Open(e.target.ID, box)
@@ -244,7 +242,7 @@ func (b *Book) open(r row, receivers map[string]*opened) *entry {
 
 // terms are the target's own, as far as they can be read: what cannot be would let it
 // have more than it asked for, so it then is owed nothing.
-func (e *entry) terms(own []byte) {
+func (b *Book) terms(e *entry, of *opened, own []byte) {
 	var d TargetDeclaration
 	if err := json.Unmarshal(own, &d); err != nil {
 		e.target.Unusable, e.target.Unreadable = "the stored declaration of the target cannot be decoded: "+err.Error(), true
@@ -252,20 +250,46 @@ func (e *entry) terms(own []byte) {
 		return
 	}
 	e.target.Tenant, e.target.Patterns, e.target.Headers = d.Tenant, d.Events, d.Headers
+	for _, text := range []string{of.filter, d.Filter} {
+		if text == "" {
+			continue
+		}
+		f, err := of.compiled(text)
+		if err != nil {
+			e.barred = true
+			b.log.Error("a stored filter cannot be used: nothing more is owed there", "receiver", of.receiver.Key, "target", e.target.Name, "err", err)
+			continue
+		}
+		e.filters = append(e.filters, f)
+	}
 }
 
 // opened is a declaration that was resolved, or what is wrong with it.
 type opened struct {
 	receiver *event.Receiver
 	signsV1a bool
+	filter   string
+	filters  map[string]*Filter // of it and its targets, each once
 	flaw     string
+}
+
+// compiled is the filter of that text.
+func (o *opened) compiled(text string) (*Filter, error) {
+	if f := o.filters[text]; f != nil {
+		return f, nil
+	}
+	f, err := CompileFilter(text)
+	if err == nil {
+		o.filters[text] = f
+	}
+	return f, err
 }
 
 func (b *Book) resolve(r row) *opened {
 	d, flaw := readDeclaration(r.Declaration)
 	receiver := d.Resolve(*r.Key, b.registry.o.Defaults)
 	receiver.Lane = *r.Lane
-	return &opened{receiver, slices.Contains(d.Ways(), event.SignV1a), flaw}
+	return &opened{receiver: receiver, signsV1a: slices.Contains(d.Ways(), event.SignV1a), filter: d.Filter, filters: map[string]*Filter{}, flaw: flaw}
 }
 
 // readDeclaration reads what is stored, or as much of it as can be, with what is wrong.
@@ -281,6 +305,7 @@ func readDeclaration(stored []byte) (d Declaration, flaw string) {
 func whatItWants(declaration []byte) Declaration {
 	var wants struct {
 		Events []event.Pattern `json:"events"`
+		Filter string          `json:"filter"`
 	}
 	var whose struct {
 		Tenant string `json:"tenant"`
@@ -288,7 +313,7 @@ func whatItWants(declaration []byte) Declaration {
 	if json.Unmarshal(declaration, &wants) != nil || json.Unmarshal(declaration, &whose) != nil {
 		return Declaration{} // matches nothing, in the tenant's favour
 	}
-	return Declaration{Events: wants.Events, Tenant: whose.Tenant}
+	return Declaration{Events: wants.Events, Filter: wants.Filter, Tenant: whose.Tenant}
 }
 
 // Target is the address of that number with its live secrets, or nil where the book
@@ -318,27 +343,6 @@ func (e *entry) withoutExpired(now time.Time) *event.Target {
 		}
 	}
 	return &live
-}
-
-// Match is every target that an event of that type and tenant is owed to, in the
-// order of their numbers, with the revision that says so.
-func (b *Book) Match(eventType, tenant string) ([]*event.Target, int64) {
-	p := b.page.Load()
-	key := matchKey{eventType, tenant}
-	if found, ok := p.matches.Load(key); ok {
-		return found.([]*event.Target), p.revision
-	}
-	var matched []*event.Target
-	for _, e := range p.targets {
-		if e.target.Wants(eventType, tenant) {
-			matched = append(matched, e.target)
-		}
-	}
-	slices.SortFunc(matched, func(x, y *event.Target) int { return int(x.ID) - int(y.ID) })
-	if p.cached.Add(1) <= maxMatches {
-		p.matches.Store(key, matched)
-	}
-	return matched, p.revision
 }
 
 // Unusable are the receivers that no attempt can be made for, by key, with why.

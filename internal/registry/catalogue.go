@@ -46,6 +46,7 @@ type CataloguedReceiver struct {
 	Site           string          `json:"site"`
 	Lane           string          `json:"lane"`
 	Tenant         string          `json:"tenant,omitempty"`
+	Filter         string          `json:"filter,omitempty"`
 	Destination    string          `json:"destination" doc:"What kind of one; never the address."`
 	Format         event.Format    `json:"format"`
 	MaxAttempts    int             `json:"max_attempts"`
@@ -121,7 +122,7 @@ func (r *Registry) catalogued(x *Receiver, d *Declaration) CataloguedReceiver {
 		wants = []event.Pattern{}
 	}
 	return CataloguedReceiver{
-		Receiver: x.Key, Description: d.Description, Events: wants, Mode: "durable", Site: "relay", Lane: used.Lane, Tenant: used.Tenant,
+		Receiver: x.Key, Description: d.Description, Events: wants, Mode: "durable", Site: "relay", Lane: used.Lane, Tenant: used.Tenant, Filter: d.Filter,
 		Destination: "url", Format: used.Format, MaxAttempts: used.MaxAttempts, BackoffBase: event.Duration(used.Base), BackoffCap: event.Duration(used.Cap),
 		Longest: event.Duration(longest), Mean: event.Duration(longest / 2), Timeout: event.Duration(used.Timeout), Lease: event.Duration(used.Lease),
 		GiveUpAfter: d.GiveUpAfter, CountDeferrals: used.CountDeferrals, Due: d.Due, Paused: x.PausedAt != nil,

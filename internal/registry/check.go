@@ -62,6 +62,7 @@ func CheckLane(name string) error {
 func (d *Declaration) check(def Defaults, checkURL func(string) error) event.Flaws {
 	var flaws event.Flaws
 	d.checkEvents(&flaws)
+	checkFilter(&flaws, d.Filter)
 	d.checkDestination(&flaws, checkURL)
 	d.checkNotice(&flaws, checkURL)
 	d.checkWords(&flaws)

@@ -19,6 +19,7 @@ type Declaration struct {
 	Site              string            `json:"site,omitempty" enum:"relay" default:"relay" doc:"Where it runs."`
 	Lane              string            `json:"lane,omitempty" default:"default" doc:"Keeps work apart that must not queue behind other work." maxLength:"64"`
 	Tenant            string            `json:"tenant,omitempty" doc:"Only this tenant's events." maxLength:"255"`
+	Filter            string            `json:"filter,omitempty" doc:"Only events that meet this condition, in CEL over event. What an event does not have is no match." maxLength:"4096" example:"event.data.total > 100"`
 	MaxAttempts       *int              `json:"max_attempts,omitempty" doc:"Attempts before the delivery is dead; copied to a delivery when its event is fired." minimum:"1" maximum:"1000"`
 	BackoffBase       *event.Duration   `json:"backoff_base,omitempty" doc:"Ceiling of the first wait; it doubles with each attempt."`
 	BackoffCap        *event.Duration   `json:"backoff_cap,omitempty" doc:"No wait's ceiling is higher."`

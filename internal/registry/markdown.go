@@ -84,15 +84,15 @@ func (c *Catalogue) writeReceivers(b *strings.Builder) {
 		b.WriteString("None.\n")
 		return
 	}
-	b.WriteString("| Receiver | Events | Mode | Site | Lane | Tenant | Format | Attempts | Curve | Lasts at most | On average | Timeout | Lease | Gives up after | Due | About |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| Receiver | Events | Mode | Site | Lane | Tenant | Filter | Format | Attempts | Curve | Lasts at most | On average | Timeout | Lease | Gives up after | Due | About |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for i := range c.Receivers {
 		r := &c.Receivers[i]
 		wants := make([]string, len(r.Events))
 		for j, p := range r.Events {
 			wants[j] = string(p)
 		}
-		tableRow(b, r.Receiver, strings.Join(wants, ", "), r.Mode, r.Site, r.Lane, r.Tenant, string(r.Format), fmt.Sprint(r.MaxAttempts),
+		tableRow(b, r.Receiver, strings.Join(wants, ", "), r.Mode, r.Site, r.Lane, r.Tenant, r.Filter, string(r.Format), fmt.Sprint(r.MaxAttempts),
 			fmt.Sprintf("%s to %s", r.BackoffBase, r.BackoffCap), r.Longest.String(), r.Mean.String(), r.Timeout.String(), r.Lease.String(),
 			orBlank(r.GiveUpAfter), orBlank(r.Due), r.Description)
 	}

@@ -14,7 +14,7 @@ import (
 
 // matched are the keys of the receivers that an event is owed to.
 func matched(b *registry.Book, eventType, tenant string) (keys []string) {
-	all, _ := b.Match(eventType, tenant)
+	all, _ := b.Match(occasion(eventType, tenant))
 	for _, target := range all {
 		keys = append(keys, target.Receiver.Key)
 	}
@@ -43,7 +43,7 @@ func TestMatchingIsByTypeInTheOrderOfTheTargets(t *testing.T) {
 	}
 	b := book(t, r)
 	for kind, want := range map[string][]string{"order.placed": {"all", "below", "exact"}, "order": {"all"}, "order.placed.late": {"all", "below"}, "invoice.paid": {"all", "other"}} {
-		all, at := b.Match(kind, "")
+		all, at := b.Match(occasion(kind, ""))
 		if at != b.Revision() || !slices.IsSortedFunc(all, func(x, y *event.Target) int { return int(x.ID) - int(y.ID) }) {
 			t.Errorf("%s: revision %d of %d, %v", kind, at, b.Revision(), all)
 		}
@@ -168,4 +168,9 @@ func TestABookFollowsARegistryThatWentBack(t *testing.T) {
 	if got := matched(b, "a", ""); len(got) != 0 || b.Revision() != revision(t, pool) {
 		t.Errorf("at %d it matches %v", b.Revision(), got)
 	}
+}
+
+// occasion is an event of that type and tenant.
+func occasion(eventType, tenant string) *registry.Occasion {
+	return &registry.Occasion{Type: eventType, Data: []byte("{}"), Facts: event.Facts{Tenant: tenant}}
 }

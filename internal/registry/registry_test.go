@@ -186,7 +186,7 @@ func TestAnotherProcesssBookReachesEveryChange(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	matches := func() int { all, _ := b.Match("a.b", ""); return len(all) }
+	matches := func() int { all, _ := b.Match(occasion("a.b", "")); return len(all) }
 	declare(t, r, "k")
 	if matches() != 0 {
 		t.Fatal("matched what it has not read")
@@ -250,7 +250,7 @@ func TestOneStoredDeclarationThatCannotBeReadStopsNoOther(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), `UPDATE eventsvc.receivers SET declaration = '{"events": 7}' WHERE key = 'bad'`); err != nil {
 		t.Fatal(err)
 	}
-	if all, _ := book(t, r).Match("a.b", ""); len(all) != 1 || all[0].Receiver.Key != "good" {
+	if all, _ := book(t, r).Match(occasion("a.b", "")); len(all) != 1 || all[0].Receiver.Key != "good" {
 		t.Errorf("got %v", all)
 	}
 }
@@ -264,14 +264,14 @@ func TestADeclarationThatIsDamagedElsewhereStillMatchesWhatItWants(t *testing.T)
 		t.Fatal(err)
 	}
 	b := book(t, r)
-	all, _ := b.Match("a.b", "")
+	all, _ := b.Match(occasion("a.b", ""))
 	if len(all) != 1 || !all[0].Unreadable || !strings.Contains(all[0].Unusable, "timeout") {
 		t.Errorf("got %+v", all)
 	}
 	if _, err := pool.Exec(t.Context(), `UPDATE eventsvc.receivers SET declaration = declaration || '{"tenant": 7}'`); err != nil {
 		t.Fatal(err)
 	}
-	if all, _ := book(t, r).Match("a.b", "7"); len(all) != 0 {
+	if all, _ := book(t, r).Match(occasion("a.b", "7")); len(all) != 0 {
 		t.Errorf("whose events it may see cannot be read, and it is owed %+v", all)
 	}
 }
@@ -282,11 +282,11 @@ func TestATargetWhoseSecretCannotBeOpenedIsMatchedAndSaysSo(t *testing.T) {
 	declare(t, over(t, pool), "k")
 	for name, s := range map[string]*registry.Sealer{"another key": sealer(t, key(2)), "no key": sealer(t)} {
 		b := book(t, registry.New(pool, registry.Options{Sealer: s}))
-		if all, _ := b.Match("a.b", ""); len(all) != 1 || b.Target(all[0].ID).Unusable == "" || b.Target(all[0].ID).Unreadable || len(all[0].Secrets) != 0 {
+		if all, _ := b.Match(occasion("a.b", "")); len(all) != 1 || b.Target(all[0].ID).Unusable == "" || b.Target(all[0].ID).Unreadable || len(all[0].Secrets) != 0 {
 			t.Errorf("%s: got %+v", name, all)
 		}
 	}
-	if all, _ := book(t, over(t, pool)).Match("a.b", ""); len(all) != 1 || all[0].Unusable != "" {
+	if all, _ := book(t, over(t, pool)).Match(occasion("a.b", "")); len(all) != 1 || all[0].Unusable != "" {
 		t.Errorf("its own key: got %+v", all)
 	}
 }

@@ -182,7 +182,7 @@ func TestARemovalIsSettledInItsOwnTransaction(t *testing.T) {
 	if !errors.Is(err, refused) || !slices.Equal(told, []event.TargetID{put.Receiver.TargetID}) {
 		t.Errorf("told of %v: %v", told, err)
 	}
-	if all, _ := book(t, r).Match("a", ""); len(all) != 1 || revision(t, pool) != before {
+	if all, _ := book(t, r).Match(occasion("a", "")); len(all) != 1 || revision(t, pool) != before {
 		t.Errorf("%d are matched, revision %d after %d", len(all), revision(t, pool), before)
 	}
 }
@@ -233,7 +233,7 @@ func TestErasingForgetsEveryReceiverOrNone(t *testing.T) {
 	if err := b.Reach(t.Context(), revision(t, pool)); err != nil {
 		t.Fatal(err)
 	}
-	if all, _ := b.Match("a", ""); len(all) != 0 {
+	if all, _ := b.Match(occasion("a", "")); len(all) != 0 {
 		t.Errorf("%d are matched", len(all))
 	}
 	if put := declare(t, r, "a"); !put.Created {

@@ -21,6 +21,7 @@ type TargetDeclaration struct {
 	Secret      string            `json:"secret,omitempty" doc:"Signing secret to use instead of a generated one: whsec_ and base64 of 24-64 bytes. Write only."`
 	Tenant      string            `json:"tenant,omitempty" doc:"Only this tenant's events." maxLength:"255"`
 	Events      []event.Pattern   `json:"events,omitempty" doc:"Of the receiver's events only these. Default: all of them." maxItems:"200"`
+	Filter      string            `json:"filter,omitempty" doc:"Of those only events that meet this condition, in CEL over event, on top of the receiver's." maxLength:"4096" example:"event.data.total > 100"`
 	Headers     map[string]string `json:"headers,omitempty" doc:"Static extra headers, over the receiver's."`
 	Description string            `json:"description,omitempty" maxLength:"1000"`
 	Metadata    map[string]string `json:"metadata,omitempty" doc:"Flat strings for your own use."`
@@ -83,6 +84,7 @@ func (r *Registry) CheckTarget(below, name string, d *TargetDeclaration) event.F
 			flaws.Add(fmt.Sprintf("/events/%d", i), err.Error())
 		}
 	}
+	checkFilter(&flaws, d.Filter)
 	plainText(&flaws, "/tenant", d.Tenant, 255)
 	plainText(&flaws, "/description", d.Description, 1000)
 	checkHeaders(&flaws, d.Headers)
