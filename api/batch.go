@@ -51,15 +51,25 @@ func (s *server) fireBatch(ctx context.Context, in *fireInput) (*fireOutput, err
 		return nil, s.explain(ctx, err)
 	}
 	s.fireEntries(ctx, entries)
-	answer := batchAnswer{Results: make([]batchResult, len(entries))}
-	var away *Problem
+	if own {
+		for _, e := range entries {
+			e.err = sameName(e.err)
+		}
+	}
+	answer, away := s.batchAnswer(ctx, entries)
+	if away != nil {
+		return nil, away
+	}
+	return &fireOutput{Status: http.StatusOK, Body: answer}, nil
+}
+
+// batchAnswer says what each entry came to, or that the database is away for all of them.
+func (s *server) batchAnswer(ctx context.Context, entries []*entry) (answer batchAnswer, away *Problem) {
+	answer.Results = make([]batchResult, len(entries))
 	for i, e := range entries {
 		if e.err == nil {
 			answer.Results[i] = shown(ctx, e.receipt)
 			continue
-		}
-		if own {
-			e.err = sameName(e.err)
 		}
 		p := s.explainEntry(ctx, i, e.err)
 		if p.Status == http.StatusServiceUnavailable {
@@ -67,10 +77,10 @@ func (s *server) fireBatch(ctx context.Context, in *fireInput) (*fireOutput, err
 		}
 		answer.Results[i] = batchResult{Status: p.Status, Problem: p}
 	}
-	if away != nil && !slices.ContainsFunc(answer.Results, func(r batchResult) bool { return r.Status != away.Status }) {
-		return nil, away
+	if away != nil && slices.ContainsFunc(answer.Results, func(r batchResult) bool { return r.Status != away.Status }) {
+		away = nil
 	}
-	return &fireOutput{Status: http.StatusOK, Body: answer}, nil
+	return answer, away
 }
 
 // readBatch reads the events of a batch. Those that cannot be read have their error. It
@@ -83,7 +93,7 @@ func readBatch(in *fireInput) (entries []*entry, own bool, err error) {
 	if err := checkCloudEventsType(in.header, mediaBatch); err != nil {
 		return nil, false, err
 	}
-	elements, err := splitBatch(slices.Clone(in.RawBody))
+	elements, err := splitArray(slices.Clone(in.RawBody), maxBatch, "CloudEvents")
 	if err != nil {
 		return nil, false, err
 	}

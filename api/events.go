@@ -215,17 +215,24 @@ func readDraft(in *fireInput) (*fire.Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > event.MaxData {
-		return nil, tooMuchData(len(data))
-	}
 	var f firing
 	if err := decode(rest, &f); err != nil {
 		return nil, err
 	}
-	draft := &fire.Draft{
-		Key: key, Body: sha256.Sum256(body), Type: f.Type, Data: data,
-		Facts: f.facts(),
+	draft, err := f.draft(data)
+	if err != nil {
+		return nil, err
 	}
+	draft.Key, draft.Body = key, sha256.Sum256(body)
+	return draft, nil
+}
+
+// draft is the event that a fire asks for, without a key.
+func (f *firing) draft(data []byte) (*fire.Draft, error) {
+	if len(data) > event.MaxData {
+		return nil, tooMuchData(len(data))
+	}
+	draft := &fire.Draft{Type: f.Type, Data: data, Facts: f.facts()}
 	flaws := draft.Check()
 	if f.OccurredAt != nil {
 		draft.OccurredAt = f.OccurredAt.UTC().Truncate(time.Microsecond)

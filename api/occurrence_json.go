@@ -129,14 +129,14 @@ func oneValue(data []byte) error {
 	return nil
 }
 
-// splitBatch takes the array of a batch apart: each element exactly as it came.
-func splitBatch(body []byte) ([][]byte, error) {
+// splitArray takes the array of a batch apart: each element exactly as it came.
+func splitArray(body []byte, most int, of string) ([][]byte, error) {
 	if err := oneValue(body); err != nil {
 		return nil, err
 	}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if dec.PeekKind() != '[' {
-		return nil, invalid(event.Flaws{{Message: "the body must be an array of CloudEvents"}})
+		return nil, invalid(event.Flaws{{Message: "the body must be an array of " + of}})
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, fault(err, nil)
@@ -150,8 +150,12 @@ func splitBatch(body []byte) ([][]byte, error) {
 		end := int(dec.InputOffset())
 		elements = append(elements, body[end-len(value):end:end])
 	}
-	if len(elements) > maxBatch {
-		return nil, invalid(event.Flaws{{Message: fmt.Sprintf("the batch holds %d events; at most %d are allowed", len(elements), maxBatch)}})
+	return elements, notTooMany(len(elements), most)
+}
+
+func notTooMany(events, most int) error {
+	if events > most {
+		return invalid(event.Flaws{{Message: fmt.Sprintf("the batch holds %d events; at most %d are allowed", events, most)}})
 	}
-	return elements, nil
+	return nil
 }

@@ -138,7 +138,7 @@ func TestDataOfACloudEventIsKeptByteForByte(t *testing.T) {
 				t.Fatalf("%s: %s came out of %s: %v", mode, d.Data, data, err)
 			}
 		}
-		elements, err := splitBatch([]byte("[" + space + inJSON + space + "," + data + "]"))
+		elements, err := splitArray([]byte("["+space+inJSON+space+","+data+"]"), maxBatch, "CloudEvents")
 		if err != nil || len(elements) != 2 || string(elements[0]) != inJSON || string(elements[1]) != data {
 			t.Fatalf("a batch came apart as %q: %v", elements, err)
 		}
@@ -262,7 +262,7 @@ func FuzzACloudEventIsReadOrRefused(f *testing.F) {
 		if o, err := readStructured(body); err == nil {
 			o.draft(o.key())
 		}
-		splitBatch(body)
+		splitArray(body, maxBatch, "CloudEvents")
 		if o, err := readBinary(http.Header{"Ce-Id": {value}, "Ce-Subject": {value}}, body); err == nil {
 			o.draft(o.key())
 		}
