@@ -143,10 +143,14 @@ func given(k jsontext.Kind) string {
 	return "this"
 }
 
-// splitData takes the member "data" out of an object: its bytes exactly as they came,
-// and the rest with null in its place. What is inside data is only carried, so it is
-// held to be JSON and nothing more: names given twice and odd escapes pass through.
-func splitData(body []byte) (data, rest []byte, err error) {
+// splitData takes the member "data" out of an object. What is inside data is only
+// carried, so it is held to be JSON and nothing more: names given twice and odd escapes
+// pass through.
+func splitData(body []byte) (data, rest []byte, err error) { return splitMember(body, "data") }
+
+// splitMember takes a member out of an object: its bytes exactly as they came, and the rest
+// with null in its place.
+func splitMember(body []byte, member string) (value, rest []byte, err error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, nil, malformed("the body is empty; it must be one JSON object")
 	}
@@ -174,7 +178,7 @@ func splitData(body []byte) (data, rest []byte, err error) {
 		if err != nil {
 			return nil, nil, fault(err, nil)
 		}
-		if name == "data" && begin < 0 {
+		if name == member && begin < 0 {
 			end = int(dec.InputOffset())
 			begin = end - len(value)
 		}

@@ -107,6 +107,8 @@ func (a *server) explain(ctx context.Context, err error) error {
 		return notFound("this event type is not declared")
 	case errors.Is(err, fire.ErrNotFound):
 		return notFound("there is no event of this id")
+	case errors.Is(err, fire.ErrNoTransaction):
+		return notFound("there is no transaction of this id")
 	case errors.Is(err, ledger.ErrNotFound):
 		return notFound("there is no delivery of this id")
 	case errors.Is(err, access.ErrNotFound):

@@ -125,6 +125,7 @@ func (s *server) describe(router chi.Router) huma.API {
 	api.UseMiddleware(s.authenticate(api), refuseUnknownQuery(api), bounded)
 	s.events(api)
 	s.bulk(api)
+	s.transactions(api)
 	s.receivers(api)
 	s.targets(api)
 	s.patches(api)

@@ -64,6 +64,13 @@ type quietView struct {
 	LastSuccess *time.Time `json:"last_success" doc:"null: it never acknowledged anything."`
 }
 
+type openView struct {
+	_             struct{} `additionalProperties:"true"`
+	Prepared      int      `json:"prepared"`
+	InDoubt       int      `json:"in_doubt"`
+	OldestSeconds float64  `json:"oldest_seconds"`
+}
+
 type statusView struct {
 	_ struct{} `additionalProperties:"true"`
 	figures
@@ -73,6 +80,7 @@ type statusView struct {
 	Pauses    []pauseView          `json:"pauses" doc:"What this process leaves alone because it was asked to."`
 	PollOnly  bool                 `json:"poll_only" doc:"This process's relay hears no wake-ups from other processes, and finds their work by polling."`
 	Quiet     []quietView          `json:"quiet" doc:"Receivers that acknowledged nothing for as long as events are kept; up to 100."`
+	Open      openView             `json:"transactions" doc:"Transactions that are not decided. Those in doubt wait for a person."`
 	AsOf      time.Time            `json:"as_of"`
 }
 
@@ -103,7 +111,12 @@ func (s *server) getStatus(ctx context.Context, _ *struct{}) (*struct{ Body stat
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
+	open, err := s.Desk.CountTransactions(ctx)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
 	v := statusView{
+		Open:    openView{Prepared: open.Prepared, InDoubt: open.InDoubt, OldestSeconds: open.OldestSeconds},
 		figures: showFigures(&now.Figures), Receivers: []receiverStatusView{}, Lanes: []laneStatusView{}, Relays: []relayStatusView{},
 		Pauses: s.showPauses(), PollOnly: s.Deaf != nil && s.Deaf(), Quiet: showQuiet(quiet), AsOf: now.AsOf.UTC(),
 	}

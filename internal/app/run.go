@@ -143,7 +143,7 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 			return nil, fmt.Errorf("register the figures: %w", err)
 		}
 	}
-	h.desk = fire.NewDesk(fire.Options{Pool: pools.fire, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake, Quota: p.Config.TenantQuota, Backlogs: ledger.New(pools.health).Backlogs})
+	h.desk = fire.NewDesk(fire.Options{Pool: pools.fire, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake, Sealer: sealer, Quota: p.Config.TenantQuota, Backlogs: ledger.New(pools.health).Backlogs})
 	h.sentinel = newSentinel(h, p.Config.DisableAfterDead)
 	if err := p.checkLanes(ctx, h.registry); err != nil {
 		return nil, err
@@ -245,6 +245,7 @@ func (h *house) run(ctx context.Context) error {
 			}
 			return nil
 		})
+		group.Go(func() error { h.desk.CheckBack(groupCtx, h.courier.Ask); return nil })
 	} else {
 		group.Go(func() error { defer close(relayed); h.runner.Run(groupCtx); return nil })
 	}

@@ -24,6 +24,7 @@ const (
 	DeliveryPrefix Prefix = "dlv"
 	KeyPrefix      Prefix = "key"  // API keys
 	AuditPrefix    Prefix = "aud"  // noted changes
+	TxPrefix       Prefix = "tx"   // transactions
 	TestPrefix     Prefix = "test" // webhook-id of a request that nothing is owed for
 )
 

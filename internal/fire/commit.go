@@ -190,7 +190,7 @@ func (d *Desk) replay(ctx context.Context, losers []plan) error {
 // columns are plans turned on their side: one array a column.
 type columns struct {
 	producers                                                                []int32
-	ids                                                                      [][16]byte
+	ids, spent                                                               [][16]byte
 	hashes, owes, data                                                       [][]byte
 	keys, types                                                              []string
 	tenants, subjects, sources, correlations, causations, suppressed, traces []*string
@@ -208,6 +208,7 @@ func turn(plans []plan) *columns {
 		f := p.draft
 		c.producers = append(c.producers, int32(f.Producer))
 		c.ids = append(c.ids, p.id)
+		c.spent = append(c.spent, p.spent)
 		c.hashes = append(c.hashes, f.Body[:])
 		c.owes = append(c.owes, encodeOwed(p.owed))
 		c.data = append(c.data, f.Data)
@@ -243,7 +244,7 @@ func (c *columns) eventArgs() pgx.NamedArgs {
 	return pgx.NamedArgs{
 		"ids": c.ids, "types": c.types, "producers": c.producers, "keys": c.keys, "tenants": c.tenants, "subjects": c.subjects,
 		"sources": c.sources, "occurred": c.occurred, "correlations": c.correlations, "causations": c.causations, "causes": c.causes, "keeps": c.keeps, "forget": c.forget, "bound": c.bound,
-		"actors": c.actors, "metadata": c.metadata, "suppressed": c.suppressed, "traces": c.traces, "data": c.data,
+		"actors": c.actors, "metadata": c.metadata, "suppressed": c.suppressed, "traces": c.traces, "data": c.data, "spent": c.spent,
 	}
 }
 

@@ -34,6 +34,7 @@ type Desk struct {
 	committed func([]event.TargetID)
 	strict    bool
 	quota     quota
+	sealer    Sealer
 	log       *slog.Logger
 	in        chan *slip
 	stopped   chan struct{}
@@ -51,6 +52,8 @@ type Options struct {
 	// counts that.
 	Quota    int
 	Backlogs Backlogs
+	// Sealer keeps the secrets that checks are signed with.
+	Sealer Sealer
 	// Committed is told, after each commit, the targets that are owed something
 	// new. It must not block.
 	Committed func([]event.TargetID)
@@ -76,10 +79,16 @@ type slip struct {
 	kind    *registry.Kind     // that the draft was held to
 	matched *registry.Occasion // what filters are asked of
 	id      event.ID
+	spent   event.ID     // what its key is spent on: itself, or the transaction that it is of
 	state   atomic.Int32 // waiting, taken or withdrawn
 	done    chan struct{}
 	receipt Receipt
 	err     error
+}
+
+func newSlip(draft *Draft, kind *registry.Kind) *slip {
+	id := event.NewID(time.Now())
+	return &slip{draft: draft, kind: kind, matched: draft.occasion(), id: id, spent: id, done: make(chan struct{})}
 }
 
 const (
@@ -90,7 +99,7 @@ const (
 
 // NewDesk makes a desk; Run must run for fires to be answered.
 func NewDesk(o Options) *Desk {
-	d := &Desk{pool: o.Pool, book: o.Book, log: o.Log, committed: o.Committed, strict: o.Strict, in: make(chan *slip, maxQueue), stopped: make(chan struct{})}
+	d := &Desk{pool: o.Pool, book: o.Book, sealer: o.Sealer, log: o.Log, committed: o.Committed, strict: o.Strict, in: make(chan *slip, maxQueue), stopped: make(chan struct{})}
 	d.quota = quota{most: o.Quota, count: o.Backlogs, log: o.Log, owed: map[string]int{}, added: map[string]int{}}
 	if d.committed == nil {
 		d.committed = func([]event.TargetID) {}
@@ -124,7 +133,7 @@ func (d *Desk) Fire(ctx context.Context, draft *Draft) (Receipt, error) {
 		}
 		return Receipt{}, err
 	}
-	s := &slip{draft: draft, kind: kind, matched: draft.occasion(), id: event.NewID(time.Now()), done: make(chan struct{})}
+	s := newSlip(draft, kind)
 	d.book.Match(s.matched) // asks the filters here, so that the flusher finds their answers
 	select {
 	case d.in <- s:

@@ -213,38 +213,55 @@ func wideLast(plans []plan) []plan {
 	return plans
 }
 
-// plan matches every slip against one state of the registry, and says which are refused
-// by it. A slip that would owe too much is answered at once.
-func (d *Desk) plan(slips []*slip) (plans []plan, refused []refusal, revision int64) {
+// matched is who an event is owed to, and what its type is, by one state of the registry.
+type matched struct {
+	targets []*event.Target
+	kind    *registry.Kind
+}
+
+// match matches every slip against one state of the registry.
+func (d *Desk) match(slips []*slip) ([]matched, int64) {
 	for {
-		plans, refused = make([]plan, 0, len(slips)), nil
-		steady := true
+		found := make([]matched, 0, len(slips))
+		var revision int64
 		for i, s := range slips {
 			targets, rev := d.book.Match(s.matched)
 			kind, known := d.book.Kind(s.draft.Type)
 			if known != rev || i > 0 && rev != revision {
-				steady = false
 				break
 			}
 			revision = rev
-			if err := d.heldTo(s, kind); err != nil {
-				refused = append(refused, refusal{s, err})
-				continue
-			}
-			if s.draft.Suppress != nil {
-				targets = nil
-			}
-			p := plan{slip: s}
-			if kind != nil {
-				p.retention = kind.Retention
-			}
-			p.debts, p.owed = owe(s.id, targets, time.Now())
-			plans = append(plans, p)
+			found = append(found, matched{targets, kind})
 		}
-		if steady {
-			return slices.DeleteFunc(plans, tooWide), refused, revision
+		if len(found) == len(slips) {
+			return found, revision
 		}
 	}
+}
+
+// plan is what every slip comes to by one state of the registry, and which of them are
+// refused by it. A slip that would owe too much is answered at once.
+func (d *Desk) plan(slips []*slip) (plans []plan, refused []refusal, revision int64) {
+	found, revision := d.match(slips)
+	for i, s := range slips {
+		if err := d.heldTo(s, found[i].kind); err != nil {
+			refused = append(refused, refusal{s, err})
+			continue
+		}
+		plans = append(plans, planOf(s, &found[i]))
+	}
+	return slices.DeleteFunc(plans, tooWide), refused, revision
+}
+
+func planOf(s *slip, m *matched) plan {
+	p := plan{slip: s}
+	if m.kind != nil {
+		p.retention = m.kind.Retention
+	}
+	if s.draft.Suppress == nil {
+		p.debts, p.owed = owe(s.id, m.targets, time.Now())
+	}
+	return p
 }
 
 func tooWide(p plan) bool {

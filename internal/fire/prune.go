@@ -139,6 +139,20 @@ func (d *Desk) pruneKeys(ctx context.Context, p Prune, done *Pruned) error {
 			break
 		}
 	}
+	return d.pruneTransactions(ctx, p)
+}
+
+// pruneTransactions deletes those of which nothing is left, with their keys.
+func (d *Desk) pruneTransactions(ctx context.Context, p Prune) error {
+	for !p.DryRun {
+		tag, err := d.pool.Exec(ctx, sqlDeleteTransactions, pgx.NamedArgs{"keep": p.Keep, "n": p.Rows})
+		if err != nil {
+			return fmt.Errorf("prune transactions: %w", err)
+		}
+		if tag.RowsAffected() < int64(p.Rows) {
+			break
+		}
+	}
 	return nil
 }
 

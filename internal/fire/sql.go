@@ -27,4 +27,28 @@ var (
 	sqlErase string
 	//go:embed sql/list_events.sql
 	sqlListEvents string
+	//go:embed sql/spend_on_transaction.sql
+	sqlSpendOnTransaction string
+	//go:embed sql/write_transaction.sql
+	sqlWriteTransaction string
+	//go:embed sql/lock_transaction.sql
+	sqlLockTransaction string
+	//go:embed sql/decide_transaction.sql
+	sqlDecideTransaction string
+	//go:embed sql/find_transaction.sql
+	sqlFindTransaction string
+	//go:embed sql/list_transactions.sql
+	sqlListTransactions string
+	//go:embed sql/events_of.sql
+	sqlEventsOf string
+	//go:embed sql/touch_key.sql
+	sqlTouchKey string
+	//go:embed sql/delete_transactions.sql
+	sqlDeleteTransactions string
+	//go:embed sql/claim_checks.sql
+	sqlClaimChecks string
+	//go:embed sql/record_check.sql
+	sqlRecordCheck string
+	//go:embed sql/count_transactions.sql
+	sqlCountTransactions string
 )

@@ -25,3 +25,6 @@ func New(pool *pgxpool.Pool, o Options) *Registry { return &Registry{pool: pool,
 
 // Defaults are the terms of receivers that declare none.
 func (r *Registry) Defaults() Defaults { return r.o.Defaults }
+
+// CheckURL is what the egress policy says of an address that is to be declared.
+func (r *Registry) CheckURL(url string) error { return r.o.CheckURL(url) }

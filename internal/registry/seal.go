@@ -71,6 +71,15 @@ func (s *Sealer) Sealing() bool { return len(s.keys) > 0 }
 
 // Seal makes the stored form of a target's secret.
 func (s *Sealer) Seal(target event.TargetID, secret event.Secret) []byte {
+	return s.sealTo(boundTo(target), secret)
+}
+
+// SealCheck is Seal for the secret that a transaction's caller is asked with.
+func (s *Sealer) SealCheck(transaction event.ID, secret event.Secret) []byte {
+	return s.sealTo(boundToCheck(transaction), secret)
+}
+
+func (s *Sealer) sealTo(owner []byte, secret event.Secret) []byte {
 	box, ok := s.keys[s.seal]
 	if !ok {
 		return append([]byte{versionOpen}, secret...)
@@ -80,7 +89,7 @@ func (s *Sealer) Seal(target event.TargetID, secret event.Secret) []byte {
 	binary.BigEndian.PutUint32(out[1:], s.seal)
 	nonce := out[sealedHeader:]
 	rand.Read(nonce)
-	return box.Seal(out, nonce, secret, boundTo(target))
+	return box.Seal(out, nonce, secret, owner)
 }
 
 // Newest reports whether a secret is stored as Seal would store it today.
@@ -93,6 +102,15 @@ func (s *Sealer) Newest(stored []byte) bool {
 
 // Open reads the stored form back, or answers [ErrSealed].
 func (s *Sealer) Open(target event.TargetID, stored []byte) (event.Secret, error) {
+	return s.openFrom(boundTo(target), stored)
+}
+
+// OpenCheck reads back what SealCheck made, or answers [ErrSealed].
+func (s *Sealer) OpenCheck(transaction event.ID, stored []byte) (event.Secret, error) {
+	return s.openFrom(boundToCheck(transaction), stored)
+}
+
+func (s *Sealer) openFrom(owner, stored []byte) (event.Secret, error) {
 	switch {
 	case len(stored) > 0 && stored[0] == versionOpen:
 		return stored[1:], nil
@@ -104,7 +122,7 @@ func (s *Sealer) Open(target event.TargetID, stored []byte) (event.Secret, error
 		return nil, ErrSealed
 	}
 	nonce, rest := stored[sealedHeader:sealedHeader+box.NonceSize()], stored[sealedHeader+box.NonceSize():]
-	secret, err := box.Open(nil, nonce, rest, boundTo(target))
+	secret, err := box.Open(nil, nonce, rest, owner)
 	if err != nil {
 		return nil, ErrSealed
 	}
@@ -113,6 +131,10 @@ func (s *Sealer) Open(target event.TargetID, stored []byte) (event.Secret, error
 
 func boundTo(target event.TargetID) []byte {
 	return binary.BigEndian.AppendUint32([]byte("eventsvc target "), uint32(target))
+}
+
+func boundToCheck(transaction event.ID) []byte {
+	return append([]byte("eventsvc check "), transaction[:]...)
 }
 
 // keyID names a key by its hash, which does not help to guess it.

@@ -36,12 +36,11 @@ type failureData struct {
 // webhook with the target's secrets, under the same egress policy. Any answer but 2xx is
 // an error.
 func (c *Courier) Tell(ctx context.Context, to *event.Target, n *event.Notice) error {
-	now := time.Now()
 	body, err := json.Marshal(struct {
 		Type      string      `json:"type"`
 		Timestamp time.Time   `json:"timestamp"`
 		Data      failureData `json:"data"`
-	}{failureType(n.Status), now.UTC(), failureData{
+	}{failureType(n.Status), time.Now().UTC(), failureData{
 		DeliveryID: n.DeliveryID.Text(event.DeliveryPrefix), EventID: n.EventID.Text(event.EventPrefix), Type: n.Type, Tenant: n.Tenant,
 		Receiver: n.Receiver, Target: n.Target, Attempt: n.Attempt, Attempts: n.MaxAttempts, Status: n.Status, Class: n.Class,
 		HTTPStatus: n.HTTPStatus, Error: n.Error,
@@ -52,18 +51,10 @@ func (c *Courier) Tell(ctx context.Context, to *event.Target, n *event.Notice) e
 	if err := sendable(to.Receiver.OnFailure); err != nil {
 		return fmt.Errorf("on_failure cannot be told: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.Receiver.OnFailure, io.NopCloser(bytes.NewReader(body)))
+	req, err := c.notice(ctx, to.Receiver.OnFailure, n.WebhookID+"_failure_"+strconv.Itoa(n.Attempt), body, to.Secrets, to.Keys)
 	if err != nil {
-		return fmt.Errorf("on_failure is no address: %w", withoutURL(err))
+		return fmt.Errorf("on_failure is no address: %w", err)
 	}
-	req.GetBody = nil
-	req.ContentLength = int64(len(body))
-	id, stamp := n.WebhookID+"_failure_"+strconv.Itoa(n.Attempt), strconv.FormatInt(now.Unix(), 10)
-	req.Header.Set("User-Agent", c.agent)
-	req.Header.Set("Content-Type", contentType(event.FormatStandard))
-	req.Header.Set("Webhook-Id", id)
-	req.Header.Set("Webhook-Timestamp", stamp)
-	req.Header.Set("Webhook-Signature", sign(to.Secrets, to.Keys, id, stamp, body))
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
 		_, reason := explain(ctx, err, 0)
@@ -74,4 +65,21 @@ func (c *Courier) Tell(ctx context.Context, to *event.Target, n *event.Notice) e
 		return fmt.Errorf("it %s", answered(resp.StatusCode))
 	}
 	return nil
+}
+
+// notice is a request of the service's own, in the format standard, signed as of now.
+func (c *Courier) notice(ctx context.Context, url, id string, body []byte, secrets []event.Secret, keys []event.SigningKey) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, io.NopCloser(bytes.NewReader(body)))
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	req.GetBody = nil
+	req.ContentLength = int64(len(body))
+	stamp := strconv.FormatInt(time.Now().Unix(), 10)
+	req.Header.Set("User-Agent", c.agent)
+	req.Header.Set("Content-Type", contentType(event.FormatStandard))
+	req.Header.Set("Webhook-Id", id)
+	req.Header.Set("Webhook-Timestamp", stamp)
+	req.Header.Set("Webhook-Signature", sign(secrets, keys, id, stamp, body))
+	return req, nil
 }
