@@ -103,6 +103,9 @@ func wanted(t reflect.Type) string {
 	if t == reflect.TypeFor[event.Duration]() {
 		return `a duration such as "90s", "48h" or "2d"`
 	}
+	if t == reflect.TypeFor[event.Rate]() {
+		return `a rate such as "10/s", "300/m" or "5/10s"`
+	}
 	if isTime(t) {
 		return "a time as in RFC 3339, such as 2027-01-31T12:00:00Z"
 	}

@@ -42,6 +42,7 @@ type receiverView struct {
 	Headers           map[string]string   `json:"headers"`
 	PermanentStatuses []int               `json:"permanent_statuses"`
 	MaxConcurrency    int                 `json:"max_concurrency"`
+	RateLimit         *event.Rate         `json:"rate_limit,omitempty" example:"300/m"`
 	PauseScope        event.PauseScope    `json:"pause_scope" enum:"lane,target"`
 	OnFailure         *registry.OnFailure `json:"on_failure,omitempty"`
 	Trace             bool                `json:"trace"`
@@ -72,7 +73,7 @@ func (s *server) showReceiver(ctx context.Context, r *registry.Receiver, secret 
 		MaxAttempts: used.MaxAttempts, BackoffBase: event.Duration(used.Base), BackoffCap: event.Duration(used.Cap),
 		GiveUpAfter: declared.GiveUpAfter, CountDeferrals: used.CountDeferrals, Due: declared.Due, Timeout: event.Duration(used.Timeout),
 		Lease: event.Duration(used.Lease), Format: used.Format, Headers: used.Headers, PermanentStatuses: used.PermanentStatuses,
-		MaxConcurrency: used.MaxConcurrency, PauseScope: used.PauseScope, OnFailure: declared.OnFailure, Trace: used.Trace, Unusable: flaw, Description: declared.Description, Metadata: declared.Metadata,
+		MaxConcurrency: used.MaxConcurrency, RateLimit: declared.RateLimit, PauseScope: used.PauseScope, OnFailure: declared.OnFailure, Trace: used.Trace, Unusable: flaw, Description: declared.Description, Metadata: declared.Metadata,
 		Curve: showCurve(used), Paused: r.PausedAt != nil, Version: r.Version, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	if secret != nil {

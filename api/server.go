@@ -48,8 +48,9 @@ type Rooms struct {
 	Deaf func() bool
 	// Prune is how the service prunes by itself.
 	Prune fire.Prune
-	// Forgive ends the pauses of this process's relay, for tests.
-	Forgive func()
+	// Hurry ends the pauses of this process's relay, and lifts rate limits until done is
+	// called, for tests.
+	Hurry func() (done func())
 	// Look, where given, makes the service one for tests: it wakes the relays.
 	Look func()
 	// Explain says what the egress policy says of a URL.

@@ -30,6 +30,7 @@ type targetView struct {
 	Events      []event.Pattern   `json:"events,omitempty"`
 	Filter      string            `json:"filter,omitempty"`
 	Headers     map[string]string `json:"headers"`
+	RateLimit   *event.Rate       `json:"rate_limit,omitempty" doc:"Its own; left out: the receiver's." example:"10/s"`
 	Description string            `json:"description,omitempty"`
 	Metadata    map[string]string `json:"metadata"`
 	Paused      bool              `json:"paused"`
@@ -45,7 +46,7 @@ type targetView struct {
 func showTarget(ctx context.Context, receiver string, t *registry.Target, dead int, secret event.Secret) targetView {
 	d, _ := t.Declared()
 	v := targetView{
-		Target: called(ctx, t.Name), Receiver: called(ctx, receiver), URL: t.URL, Tenant: d.Tenant, Events: d.Events, Filter: d.Filter, Headers: d.Headers, Description: d.Description,
+		Target: called(ctx, t.Name), Receiver: called(ctx, receiver), URL: t.URL, Tenant: d.Tenant, Events: d.Events, Filter: d.Filter, Headers: d.Headers, RateLimit: d.RateLimit, Description: d.Description,
 		Metadata: d.Metadata, Paused: t.PausedAt != nil, Disabled: t.DisabledAt != nil, DeadInARow: dead, Version: t.Version,
 		CreatedAt: t.CreatedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(),
 	}

@@ -67,7 +67,7 @@ func (s *server) drain(r *http.Request) (any, error) {
 	if d.Now == nil {
 		d.Now = &time.Time{}
 	}
-	s.Forgive()
+	defer s.Hurry()()
 	ctx, cancel := context.WithTimeout(r.Context(), drainTimeout)
 	defer cancel()
 	return s.Ledger.Drain(ctx, *d.Now, s.Look)

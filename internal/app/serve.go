@@ -82,7 +82,7 @@ func (h *house) rooms() api.Rooms {
 		rooms.Pauses, rooms.Deaf = h.relay.Pauses, h.bell.Deaf
 	}
 	if h.Config.TestMode && h.relay != nil {
-		rooms.Look, rooms.Forgive = h.relay.Look, h.relay.Forgive
+		rooms.Look, rooms.Hurry = h.relay.Look, h.relay.Hurry
 	}
 	if h.Inbox != nil {
 		rooms.Inbox = inbox{h.book, h.Inbox}

@@ -28,6 +28,7 @@ type Receiver struct {
 	Headers           map[string]string
 	PermanentStatuses []int
 	MaxConcurrency    int  // attempts in flight per target and process
+	RateLimit         Rate // attempts begun per target and process, of targets without one of their own
 	Trace             bool // send traceparent
 	FanOut            bool // it has targets, each of which gets a delivery of its own
 	PauseScope        PauseScope
@@ -76,6 +77,8 @@ type Target struct {
 	Tenant   string
 	Patterns []Pattern
 	Headers  map[string]string
+	// RateLimit is the target's own, or its receiver's.
+	RateLimit Rate
 	// Secrets are the live signing secrets, and Keys the key pairs, newest first. All of
 	// them sign.
 	Secrets []Secret

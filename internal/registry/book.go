@@ -211,6 +211,7 @@ func (b *Book) open(r row, receivers map[string]*opened) *entry {
 		target: &event.Target{
 			ID: event.TargetID(*r.TargetID), Name: *r.Name, Receiver: of.receiver,
 			URL: *r.URL, Paused: *r.Paused, Disabled: *r.Disabled, Deleted: *r.Deleted, Unusable: of.flaw, Unreadable: of.flaw != "",
+			RateLimit: of.receiver.RateLimit,
 		},
 	}
 	b.terms(e, of, r.Own)
@@ -261,6 +262,9 @@ func (b *Book) terms(e *entry, of *opened, own []byte) {
 			continue
 		}
 		e.filters = append(e.filters, f)
+	}
+	if d.RateLimit != nil {
+		e.target.RateLimit = *d.RateLimit
 	}
 }
 

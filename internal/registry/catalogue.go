@@ -59,6 +59,7 @@ type CataloguedReceiver struct {
 	GiveUpAfter    *event.Duration `json:"give_up_after,omitempty"`
 	CountDeferrals bool            `json:"count_deferrals"`
 	Due            *event.Duration `json:"due,omitempty"`
+	RateLimit      *event.Rate     `json:"rate_limit,omitempty"`
 	Paused         bool            `json:"paused"`
 }
 
@@ -125,7 +126,7 @@ func (r *Registry) catalogued(x *Receiver, d *Declaration) CataloguedReceiver {
 		Receiver: x.Key, Description: d.Description, Events: wants, Mode: "durable", Site: "relay", Lane: used.Lane, Tenant: used.Tenant, Filter: d.Filter,
 		Destination: "url", Format: used.Format, MaxAttempts: used.MaxAttempts, BackoffBase: event.Duration(used.Base), BackoffCap: event.Duration(used.Cap),
 		Longest: event.Duration(longest), Mean: event.Duration(longest / 2), Timeout: event.Duration(used.Timeout), Lease: event.Duration(used.Lease),
-		GiveUpAfter: d.GiveUpAfter, CountDeferrals: used.CountDeferrals, Due: d.Due, Paused: x.PausedAt != nil,
+		GiveUpAfter: d.GiveUpAfter, CountDeferrals: used.CountDeferrals, Due: d.Due, RateLimit: d.RateLimit, Paused: x.PausedAt != nil,
 	}
 }
 

@@ -51,6 +51,7 @@ func TestTheCatalogueIsWrittenDown(t *testing.T) {
 		d.Lane, d.Tenant, d.Format = "mail", "acme", event.FormatRaw
 		d.BackoffBase, d.BackoffCap, d.MaxAttempts = duration(120*time.Second), duration(30*time.Minute), ptr(10)
 		d.GiveUpAfter, d.CountDeferrals, d.Due = duration(48*time.Hour), ptr(false), duration(time.Hour)
+		d.RateLimit = &event.Rate{Count: 300, Per: time.Minute}
 	})
 	declare(t, r, "audit", func(d *registry.Declaration) { d.Events = []event.Pattern{"*"} })
 	declareType(t, r, "order.placed", registry.TypeDeclaration{

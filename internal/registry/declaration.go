@@ -32,6 +32,7 @@ type Declaration struct {
 	Headers           map[string]string `json:"headers,omitempty" doc:"Static extra headers."`
 	PermanentStatuses []int             `json:"permanent_statuses,omitzero" doc:"Statuses that mean: never again. Default [410]; [] is none."`
 	MaxConcurrency    *int              `json:"max_concurrency,omitempty" default:"32" minimum:"1" maximum:"1000" doc:"Attempts in flight, per process."`
+	RateLimit         *event.Rate       `json:"rate_limit,omitempty" doc:"Attempts begun in any span of that length, evenly spaced, per target and process: COUNT/UNIT or COUNT/NUNIT with s, m or h, from 1/24h to 100000/s. Default: none." example:"300/m"`
 	PauseScope        event.PauseScope  `json:"pause_scope,omitempty" enum:"lane,target" default:"lane" doc:"What an uncounted deferral pauses in the process that heard it."`
 	OnFailure         *OnFailure        `json:"on_failure,omitempty" doc:"Told of each failed attempt after it was recorded: one signed request, sent once."`
 	Trace             *bool             `json:"trace,omitempty" default:"true" doc:"Send the traceparent of the attempt's span."`
@@ -103,6 +104,9 @@ func (d *Declaration) Resolve(key string, def Defaults) *event.Receiver {
 	}
 	if d.MaxConcurrency != nil {
 		r.MaxConcurrency = *d.MaxConcurrency
+	}
+	if d.RateLimit != nil {
+		r.RateLimit = *d.RateLimit
 	}
 	if r.Format == "" {
 		r.Format = event.FormatStandard

@@ -84,8 +84,8 @@ func (c *Catalogue) writeReceivers(b *strings.Builder) {
 		b.WriteString("None.\n")
 		return
 	}
-	b.WriteString("| Receiver | Events | Mode | Site | Lane | Tenant | Filter | Format | Attempts | Curve | Lasts at most | On average | Timeout | Lease | Gives up after | Due | About |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| Receiver | Events | Mode | Site | Lane | Tenant | Filter | Format | Attempts | Curve | Lasts at most | On average | Timeout | Lease | Gives up after | Due | Rate limit | About |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for i := range c.Receivers {
 		r := &c.Receivers[i]
 		wants := make([]string, len(r.Events))
@@ -94,15 +94,15 @@ func (c *Catalogue) writeReceivers(b *strings.Builder) {
 		}
 		tableRow(b, r.Receiver, strings.Join(wants, ", "), r.Mode, r.Site, r.Lane, r.Tenant, r.Filter, string(r.Format), fmt.Sprint(r.MaxAttempts),
 			fmt.Sprintf("%s to %s", r.BackoffBase, r.BackoffCap), r.Longest.String(), r.Mean.String(), r.Timeout.String(), r.Lease.String(),
-			orBlank(r.GiveUpAfter), orBlank(r.Due), r.Description)
+			orBlank(r.GiveUpAfter), orBlank(r.Due), orBlank(r.RateLimit), r.Description)
 	}
 }
 
-func orBlank(d *event.Duration) string {
-	if d == nil {
+func orBlank[T fmt.Stringer](declared *T) string {
+	if declared == nil {
 		return ""
 	}
-	return d.String()
+	return (*declared).String()
 }
 
 func tableRow(b *strings.Builder, cells ...string) {

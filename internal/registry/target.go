@@ -23,6 +23,7 @@ type TargetDeclaration struct {
 	Events      []event.Pattern   `json:"events,omitempty" doc:"Of the receiver's events only these. Default: all of them." maxItems:"200"`
 	Filter      string            `json:"filter,omitempty" doc:"Of those only events that meet this condition, in CEL over event, on top of the receiver's." maxLength:"4096" example:"event.data.total > 100"`
 	Headers     map[string]string `json:"headers,omitempty" doc:"Static extra headers, over the receiver's."`
+	RateLimit   *event.Rate       `json:"rate_limit,omitempty" doc:"Attempts begun in any span of that length, such as 300/m. Default: the receiver's." example:"10/s"`
 	Description string            `json:"description,omitempty" maxLength:"1000"`
 	Metadata    map[string]string `json:"metadata,omitempty" doc:"Flat strings for your own use."`
 }

@@ -3,6 +3,7 @@ package registry_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -152,4 +153,33 @@ func TestARotationKeepsFiveSecretsAtMostAndNoneThatExpired(t *testing.T) {
 	if _, err := r.Rotate(t.Context(), "none", "", nil, 0); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("of none: %v", err)
 	}
+}
+
+func TestATargetsRateLimitIsItsOwnOrItsReceivers(t *testing.T) {
+	r := over(t, pgtest.New(t))
+	minute, second := event.Rate{Count: 300, Per: time.Minute}, event.Rate{Count: 10, Per: time.Second}
+	limit := func(rate *event.Rate) {
+		declare(t, r, "hooks", fanOut, func(d *registry.Declaration) { d.RateLimit = rate })
+		declare(t, r, "plain", func(d *registry.Declaration) { d.RateLimit = rate })
+	}
+	limit(&minute)
+	own := named("own")
+	own.RateLimit = &second
+	targets(t, r, "hooks", own, named("plain"))
+	b := r.NewBook(slog.New(slog.DiscardHandler))
+	holds := func(when string, own, inherited event.Rate) {
+		t.Helper()
+		if err := b.Read(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if b.Find("hooks", "own").RateLimit != own || b.Find("hooks", "plain").RateLimit != inherited || b.Find("plain", "").RateLimit != inherited {
+			t.Errorf("%s: %v, %v, %v", when, b.Find("hooks", "own").RateLimit, b.Find("hooks", "plain").RateLimit, b.Find("plain", "").RateLimit)
+		}
+	}
+	holds("declared", second, minute)
+	limit(nil)
+	holds("the receivers' is gone", second, event.Rate{})
+	limit(&second)
+	targets(t, r, "hooks", named("own"))
+	holds("the target's is gone", second, second)
 }

@@ -17,14 +17,16 @@ type board struct {
 	book  Book
 	serve Lanes
 
-	mu     sync.Mutex
-	stands map[event.TargetID]*stand
-	lanes  map[string]*lane
-	ready  []event.TargetID // in turn: a target that has had its quota goes to the back
-	due    dueHeap          // when retries of this process become due
-	slots  int
-	free   int
-	asking bool // the ledger is to be asked for the backlog
+	mu      sync.Mutex
+	stands  map[event.TargetID]*stand
+	lanes   map[string]*lane
+	ready   []event.TargetID // in turn: a target that has had its quota goes to the back
+	due     dueHeap          // when retries of this process become due, and rate limits let more begin
+	slots   int
+	free    int
+	asking  bool // the ledger is to be asked for the backlog
+	paced   int  // targets that wait for their rate limit
+	hurried int  // how many want rate limits not to be waited for
 
 	bell    chan struct{}
 	resumed chan struct{} // ends a rest
@@ -41,6 +43,8 @@ type stand struct {
 	swept     time.Time // when it was last claimed from without a floor
 	alarms    int       // how often it is to be woken
 	heardAt   time.Time // when something other than a deferral last came back
+	pace      pace
+	alarm     time.Time // when its rate limit next lets something begin, where it waits for that
 }
 
 // Claims without a floor find rows that became visible late, lapsed leases, and rows
@@ -133,7 +137,7 @@ func (b *board) wakeAt(id event.TargetID, at time.Time) {
 		return // it is woken often enough, and what is due later is found by looking
 	}
 	s.alarms++
-	heap.Push(&b.due, dueTarget{at, id})
+	heap.Push(&b.due, dueTarget{at, id, false})
 	first := b.due[0].at.Equal(at)
 	b.mu.Unlock()
 	if first {
@@ -199,7 +203,8 @@ func (b *board) wait(ctx context.Context, until time.Time) {
 // draw is a quota with the seats it takes.
 type draw struct {
 	ledger.Quota
-	seat seat
+	seat  seat
+	paced bool // by a rate limit
 }
 
 // draw hands the free slots out: to each ready target in turn an equal share, but no
@@ -208,20 +213,16 @@ func (b *board) draw(batch int) []draw {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	for len(b.due) > 0 && !b.due[0].at.After(now) {
-		id := heap.Pop(&b.due).(dueTarget).id
-		s := b.stand(id)
-		s.alarms--
-		b.enqueue(id, s)
-	}
+	b.ripen(now)
 	left := min(b.free, batch)
-	turns := min(len(b.ready), maxDrawn)
+	turns := len(b.ready) // all of them: those that have no room must not hide the others
 	if left == 0 || turns == 0 {
 		return nil
 	}
-	share := max(left/turns, 1)
-	draws := make([]draw, 0, turns)
-	for ; turns > 0 && left > 0; turns-- {
+	most := min(turns, maxDrawn)
+	share := max(left/most, 1)
+	draws := make([]draw, 0, most)
+	for ; turns > 0 && left > 0 && len(draws) < most; turns-- {
 		id := b.ready[0]
 		b.ready = b.ready[1:]
 		if d := b.quota(id, min(share, left), now); d.N > 0 {
@@ -230,6 +231,50 @@ func (b *board) draw(batch int) []draw {
 		}
 	}
 	return draws
+}
+
+// ripen makes those ready whose time has come.
+func (b *board) ripen(now time.Time) {
+	for len(b.due) > 0 && !b.due[0].at.After(now) {
+		d := heap.Pop(&b.due).(dueTarget)
+		s := b.stand(d.id)
+		switch {
+		case !d.paced:
+			s.alarms--
+		case d.at.Equal(s.alarm):
+			b.paceAt(d.id, s, time.Time{})
+		}
+		b.enqueue(d.id, s)
+	}
+}
+
+// paceAt has a target wait for the moment at which its rate limit lets something begin;
+// zero: it does not wait.
+func (b *board) paceAt(id event.TargetID, s *stand, at time.Time) {
+	if at.Equal(s.alarm) {
+		return
+	}
+	if s.alarm.IsZero() {
+		b.paced++
+	}
+	s.alarm = at
+	if at.IsZero() {
+		b.paced--
+		return
+	}
+	heap.Push(&b.due, dueTarget{at, id, true})
+}
+
+// paceOf is how many attempts a target's rate limit lets begin now. Claims are made one
+// after the other, so what is drawn is noted, once it is claimed, before more is.
+func (b *board) paceOf(t *event.Target, s *stand, now time.Time) int {
+	if t.RateLimit == (event.Rate{}) || t.Deleted || b.hurried > 0 {
+		b.paceAt(t.ID, s, time.Time{})
+		return unlimited
+	}
+	n, at := s.pace.room(now, t.RateLimit)
+	b.paceAt(t.ID, s, at)
+	return n
 }
 
 // quota is what one target may be given now. Its seats are taken at once, so that the
@@ -266,9 +311,14 @@ func (b *board) quota(id event.TargetID, most int, now time.Time) draw {
 		s.saturated = true
 		return draw{}
 	}
+	paced := b.paceOf(t, s, now)
+	if paced == 0 {
+		return draw{}
+	}
 	d := draw{
-		Quota: ledger.Quota{Target: id, N: min(own, inLane, most), Lease: t.Receiver.Lease, Floor: s.floor},
+		Quota: ledger.Quota{Target: id, N: min(own, inLane, most, paced), Lease: t.Receiver.Lease, Floor: s.floor},
 		seat:  seat{target: id, lane: l, own: &s.throttle},
+		paced: paced < unlimited,
 	}
 	if now.Sub(s.swept) >= sweepEvery {
 		d.Floor, s.swept = time.Time{}, now
@@ -292,8 +342,12 @@ func (b *board) settle(draws []draw, claims []event.Claim) {
 			b.stand(c.TargetID).floor = c.AvailableAt.Add(-floorMargin)
 		}
 	}
+	now := time.Now()
 	for _, d := range draws {
 		s := b.stand(d.Target)
+		if d.paced {
+			s.pace.start(now, got[d.Target])
+		}
 		if unused := d.N - got[d.Target]; unused > 0 {
 			b.leave(d.seat, unused)
 		}
@@ -395,9 +449,16 @@ func (b *board) reopen(t *throttle) {
 	b.ring()
 }
 
-// forgive ends every pause. It is for tests, which do not wait.
-func (b *board) forgive() {
+// hurry ends every pause, and has no rate limit waited for until done is called. It is
+// for tests, which do not wait.
+func (b *board) hurry() (done func()) {
 	b.mu.Lock()
+	b.hurried++
+	for id, s := range b.stands {
+		if !s.alarm.IsZero() {
+			b.enqueue(id, s)
+		}
+	}
 	for _, s := range b.stands {
 		s.until, s.probing = time.Time{}, false
 		b.readmit(&s.throttle)
@@ -408,13 +469,19 @@ func (b *board) forgive() {
 	}
 	b.mu.Unlock()
 	b.ring()
+	return func() {
+		b.mu.Lock()
+		b.hurried--
+		b.mu.Unlock()
+	}
 }
 
-// idle reports whether nothing is ready and nothing is in flight.
+// idle reports whether nothing is ready, nothing waits for its rate limit, and nothing is
+// in flight.
 func (b *board) idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.free == b.slots && len(b.ready) == 0
+	return b.free == b.slots && len(b.ready) == 0 && b.paced == 0
 }
 
 // pauses are those in force.
@@ -436,10 +503,12 @@ func (b *board) pauses() []event.Pause {
 	return list
 }
 
-// dueTarget is a target and when a delivery of it that this process put back is due.
+// dueTarget is a target and when it is to be looked at: a delivery of it that this process
+// put back is due, or its rate limit lets one begin.
 type dueTarget struct {
-	at time.Time
-	id event.TargetID
+	at    time.Time
+	id    event.TargetID
+	paced bool
 }
 
 // dueHeap is a heap of them, soonest first.

@@ -47,7 +47,7 @@ func (*downError) Temporary() bool { return true }
 func newMemory(receivers ...*event.Receiver) *memory {
 	m := &memory{targets: map[event.TargetID]*event.Target{}, rows: map[event.ID]*row{}, ended: map[event.ID]event.Status{}}
 	for i, r := range receivers {
-		m.targets[event.TargetID(i+1)] = &event.Target{ID: event.TargetID(i + 1), Receiver: r}
+		m.targets[event.TargetID(i+1)] = &event.Target{ID: event.TargetID(i + 1), Receiver: r, RateLimit: r.RateLimit}
 	}
 	return m
 }

@@ -299,7 +299,7 @@ func TestForgivingEndsEveryPause(t *testing.T) {
 			return deferral(time.Hour)
 		})
 		time.Sleep(2 * time.Second)
-		s.Forgive()
+		s.Hurry()()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if calls.Load() != 2 {

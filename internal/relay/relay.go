@@ -115,8 +115,9 @@ func (r *Relay) Resume() { r.board.resume() }
 // ledger. It does not block.
 func (r *Relay) Look() { r.board.look() }
 
-// Forgive ends every pause that a deferral began. It is for tests, which do not wait.
-func (r *Relay) Forgive() { r.board.forgive() }
+// Hurry ends every pause that a deferral began, and has no rate limit waited for until
+// done is called. It is for tests, which do not wait.
+func (r *Relay) Hurry() (done func()) { return r.board.hurry() }
 
 // Pauses are the lanes and targets that this process leaves alone just now.
 func (r *Relay) Pauses() []event.Pause { return r.board.pauses() }
