@@ -57,9 +57,6 @@ func New(o Options) *Courier {
 	if o.Proxy != nil {
 		dial = newProxy(&o, agent).DialContext
 	}
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
 	c := &Courier{
 		policy: o.Policy,
 		dns:    o.DNS,
@@ -69,8 +66,6 @@ func New(o Options) *Courier {
 			Proxy:                  nil, // it would be given names; see proxy
 			DialContext:            dial,
 			TLSHandshakeTimeout:    tlsTimeout,
-			Protocols:              protocols,
-			HTTP2:                  http2Config(),
 			DisableCompression:     true,
 			MaxResponseHeaderBytes: maxResponseHeaders,
 			MaxIdleConns:           0,
@@ -81,6 +76,7 @@ func New(o Options) *Courier {
 	if c.source == "" {
 		c.source = "eventsvc"
 	}
+	speakHTTP2(c.transport)
 	return c
 }
 

@@ -57,10 +57,10 @@ func classify(ctx context.Context, err error, timeout time.Duration) (event.Clas
 		return event.ClassTimeout, "the receiver took too long: " + cause(err)
 	case isHTTP2:
 		return h2class, h2reason
-	case errors.As(err, &op):
-		return event.ClassConnect, "the connection failed: " + cause(err)
 	case closedEarly(err):
 		return event.ClassConnect, "the connection was closed before an answer came"
+	case errors.As(err, &op):
+		return event.ClassConnect, "the connection failed: " + cause(err)
 	}
 	return event.ClassProtocol, "the answer is no HTTP answer: " + plain(err)
 }
@@ -74,10 +74,11 @@ func withoutURL(err error) error {
 	return err
 }
 
-// closedEarly reports whether the peer hung up before its status line. net/http has no
-// error values for it.
+// closedEarly reports whether the peer hung up before its status line. net/http has error
+// values for little of it; what is written once it has seen that fails as on a connection
+// that is closed.
 func closedEarly(err error) bool {
-	return strings.Contains(err.Error(), "server closed idle connection") || strings.HasSuffix(err.Error(), "EOF")
+	return errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "server closed idle connection") || strings.HasSuffix(err.Error(), "EOF")
 }
 
 func guardedReason(err error) string {

@@ -17,7 +17,7 @@ func isTLS(err error) bool {
 	var alert tls.AlertError
 	var invalid x509.CertificateInvalidError
 	return errors.As(err, &verification) || errors.As(err, &record) || errors.As(err, &alert) || errors.As(err, &invalid) ||
-		strings.HasPrefix(err.Error(), "tls: ") || strings.Contains(err.Error(), "remote error: tls:") || strings.Contains(err.Error(), "TLS handshake") ||
+		strings.HasPrefix(err.Error(), "tls: ") || strings.Contains(err.Error(), "remote error: tls:") || strings.Contains(err.Error(), "local error: tls:") || strings.Contains(err.Error(), "TLS handshake") ||
 		speaksPlainHTTP(err)
 }
 

@@ -51,7 +51,7 @@ func (a authority) issue(address string, from, until time.Duration) tls.Certific
 func (a authority) trusting(t *testing.T) *Courier {
 	t.Helper()
 	c := courier(t)
-	c.transport.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
+	c.transport.TLSClientConfig.RootCAs = x509.NewCertPool()
 	c.transport.TLSClientConfig.RootCAs.AddCert(a.cert)
 	return c
 }
