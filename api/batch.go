@@ -29,7 +29,7 @@ type batchAnswer struct {
 type batchResult struct {
 	_          struct{}     `additionalProperties:"true"`
 	Status     int          `json:"status" doc:"What the event would have been answered alone." example:"201"`
-	Event      *fact        `json:"event,omitempty"`
+	Event      *Fact        `json:"event,omitempty"`
 	Deliveries []owedAtFire `json:"deliveries,omitzero"`
 	Replayed   bool         `json:"replayed,omitzero" doc:"Where the event had been fired before."`
 	Problem    *Problem     `json:"problem,omitempty" doc:"Why nothing was stored, where the status is no 201."`

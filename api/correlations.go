@@ -12,7 +12,7 @@ import (
 
 // chained is an event of a chain, and how its deliveries stand.
 type chained struct {
-	fact
+	Fact
 	Deliveries []chainedDelivery `json:"deliveries"`
 }
 
@@ -39,7 +39,7 @@ const maxChain = 200
 
 func (s *server) correlations(api huma.API) {
 	op := operation(reads, http.MethodGet, "/v1/correlations/{id}", "get-correlation", "Events", "A chain of events with what became of each",
-		"Every event that carries this correlation_id, oldest first, each without its data, which GET /v1/events/{id} shows. Where a producer named none, the id of the event that began the chain is its correlation_id.")
+		"Every event that carries this correlation_id, oldest first, each with null for its data, which GET /v1/events/{id} shows. Where a producer named none, the id of the event that began the chain is its correlation_id.")
 	op.Errors = []int{401, 404, 503}
 	register(api, op, s.getCorrelation)
 }
@@ -65,7 +65,7 @@ func (s *server) getCorrelation(ctx context.Context, in *struct {
 			return nil, s.explain(ctx, err)
 		}
 		list[i].Data = []byte("null") // a chain is read for its course
-		c := chained{fact: showEvent(&list[i]), Deliveries: []chainedDelivery{}}
+		c := chained{Fact: showEvent(&list[i]), Deliveries: []chainedDelivery{}}
 		for j := len(deliveries) - 1; j >= 0; j-- {
 			d := &deliveries[j]
 			c.Deliveries = append(c.Deliveries, chainedDelivery{ID: d.ID.Text(event.DeliveryPrefix), Receiver: called(ctx, d.Receiver), Target: called(ctx, d.Target), Status: d.Status, Attempts: d.Attempts})

@@ -35,8 +35,8 @@ type firing struct {
 	Suppress      *event.Suppression `json:"suppress,omitempty" doc:"Store the event, owe it to nobody, and say why."`
 }
 
-// fact is an event as the API shows it.
-type fact struct {
+// Fact is an event as the API shows it.
+type Fact struct {
 	_             struct{}           `additionalProperties:"true"`
 	ID            string             `json:"id" example:"evt_01jxkg2c8zf3v9e4m6r7t8w9ya"`
 	Type          string             `json:"type"`
@@ -53,8 +53,8 @@ type fact struct {
 	Suppress      *event.Suppression `json:"suppress,omitempty"`
 }
 
-func showEvent(e *event.Event) fact {
-	f := fact{
+func showEvent(e *event.Event) Fact {
+	f := Fact{
 		ID: e.ID.Text(event.EventPrefix), Type: e.Type, Data: jsontext.Value(e.Data), Tenant: e.Tenant, Subject: e.Subject,
 		Source: e.Source, OccurredAt: e.Occurred().UTC(), RecordedAt: e.RecordedAt.UTC(), Actor: e.Actor,
 		CorrelationID: e.CorrelationID, CausationID: e.CausationID, Metadata: e.Metadata, Suppress: e.Suppress,
@@ -80,7 +80,7 @@ type owedAtFire struct {
 
 type receipt struct {
 	_          struct{}     `additionalProperties:"true"`
-	Event      fact         `json:"event"`
+	Event      Fact         `json:"event"`
 	Deliveries []owedAtFire `json:"deliveries" doc:"Empty where nobody listens."`
 }
 
@@ -102,7 +102,7 @@ func (s *server) events(api huma.API) {
 		"Stores the key, the event and one delivery per receiver in one transaction. A 201 means that all of it is durable; any other answer means that none is. The same key again gets the same answer. CloudEvents 1.0 are taken in structured, binary and batch mode; each event of a batch is answered by itself.")
 	op.DefaultStatus, op.MaxBodyBytes, op.SkipValidateBody = http.StatusCreated, maxBatchBytes+1, true
 	op.Middlewares = huma.Middlewares{boundFires}
-	op.Errors = []int{400, 401, 409, 413, 415, 422, 503}
+	op.Errors = []int{400, 401, 404, 409, 413, 415, 422, 503}
 	op.Responses = map[string]*huma.Response{
 		"200": documentAnswer[batchAnswer](api, "To a batch: each of its events was answered by itself."),
 		"201": documentAnswer[receipt](api, "The event is stored, or was before."),
@@ -258,7 +258,7 @@ func tooMuchData(size int) *Problem {
 
 type eventWithDeliveries struct {
 	_          struct{}       `additionalProperties:"true"`
-	Event      fact           `json:"event"`
+	Event      Fact           `json:"event"`
 	Deliveries []DeliveryView `json:"deliveries"`
 }
 
@@ -303,7 +303,7 @@ type eventFilter struct {
 	To            time.Time `query:"to" doc:"Recorded before."`
 }
 
-func (s *server) listEvents(ctx context.Context, in *eventFilter) (*page[fact], error) {
+func (s *server) listEvents(ctx context.Context, in *eventFilter) (*page[Fact], error) {
 	below, err := in.start("events", event.EventPrefix)
 	if err != nil {
 		return nil, err
@@ -319,6 +319,6 @@ func (s *server) listEvents(ctx context.Context, in *eventFilter) (*page[fact], 
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	return turnPage(&in.PageInput, "events", list, func(e *event.Event) fact { return showEvent(e) },
+	return turnPage(&in.PageInput, "events", list, func(e *event.Event) Fact { return showEvent(e) },
 		func(e *event.Event) string { return e.ID.Text(event.EventPrefix) }), nil
 }

@@ -54,7 +54,7 @@ func (s *server) eventTypes(api huma.API) {
 		"Idempotent and complete. What is declared holds for events that are fired from now on; stored ones stay as they are.")
 	op.SkipValidateBody, op.MaxBodyBytes = true, maxBulkBody+1
 	op.Errors = []int{400, 401, 412, 413, 415, 422, 503}
-	register(api, op, s.putType)
+	registerPut(api, op, s.putType)
 	documentBody[typeDeclaration](api, op, map[string]*huma.Example{"order": {Value: map[string]any{
 		"description": "An order was placed.", "schema": map[string]any{"type": "object", "required": []string{"order"}}, "example": map[string]any{"order": 1042}}}})
 

@@ -141,13 +141,14 @@ type replayedView struct {
 	NextCursor *string  `json:"next_cursor,omitempty" doc:"There was not time for all: the same again with this cursor goes on."`
 }
 
-type replaying struct {
+// Replaying says to whom.
+type Replaying struct {
 	Receivers *[]string `json:"receivers,omitempty" doc:"Only to these receivers."`
 	Targets   *[]string `json:"targets,omitempty" doc:"Only to these targets."`
 	DryRun    bool      `json:"dry_run,omitempty"`
 }
 
-func (r *replaying) to(ctx context.Context) fire.To {
+func (r *Replaying) to(ctx context.Context) fire.To {
 	to := fire.To{Tenant: tenantOf(ctx)}
 	if r.Receivers != nil {
 		to.Receivers = append([]string{}, ownNames(ctx, *r.Receivers)...)
@@ -160,7 +161,7 @@ func (r *replaying) to(ctx context.Context) fire.To {
 
 // bulkEvents is the body of a replay of many.
 type bulkEvents struct {
-	replaying
+	Replaying
 	IDs           *[]string  `json:"ids,omitempty" doc:"Only these events; an empty list is none. Left out: all that meet the filter."`
 	Type          string     `json:"type,omitempty"`
 	Tenant        string     `json:"tenant,omitempty"`
@@ -202,7 +203,7 @@ func (s *server) operations(api huma.API) {
 
 	op = many(operates, "/v1/events/{id}/replay", "replay-event", "Events", "Owe an event again", "What has ended is reopened: after a success under a new webhook-id and in the format of today. Who wants such events now and has no delivery gets one. The body may be left out.")
 	register(api, op, s.replayOne)
-	documentBody[replaying](api, op, nil)
+	documentBody[Replaying](api, op, nil)
 	api.OpenAPI().Paths[op.Path].Post.RequestBody.Required = false
 
 	op = many(administers, "/v1/prune", "prune", "Operations", "Delete what is past its retention", "Events whose time is over and for which nothing is owed, with their deliveries and attempts. The service does so by itself every minute.")
@@ -367,7 +368,7 @@ func (s *server) replayOne(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, notFound("there is no event of this id")
 	}
-	var b replaying
+	var b Replaying
 	if len(bytes.TrimSpace(in.RawBody)) > 0 {
 		if err := in.body(in.RawBody, &b); err != nil {
 			return nil, err

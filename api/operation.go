@@ -50,3 +50,14 @@ func register[I, O any](api huma.API, op huma.Operation, handle func(context.Con
 	op.Errors = slices.Compact(op.Errors)
 	huma.Register(api, op, handle)
 }
+
+// registerPut adds an operation that declares: 201 is its answer where there was nothing
+// before, and 200 where there was.
+func registerPut[I, O any](api huma.API, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
+	stands := &huma.Response{Description: "It stood already, as declared or now so."}
+	op.Responses = map[string]*huma.Response{"200": stands}
+	register(api, op, handle)
+	made := *stands
+	made.Description = "It is new."
+	op.Responses["201"] = &made
+}

@@ -140,7 +140,7 @@ func (s *server) receivers(api huma.API) {
 		"Idempotent and complete: what is left out is back at its default. The signing secret is made by the service, or given, and shown once, in the answer that made it.")
 	op.SkipValidateBody = true
 	op.Errors = []int{400, 401, 409, 412, 413, 415, 422, 503}
-	register(api, op, s.putReceiver)
+	registerPut(api, op, s.putReceiver)
 	documentBody[registry.Declaration](api, op, map[string]*huma.Example{"orders": {Value: map[string]any{"events": []string{"order.*"}, "url": "https://shop.example.com/hooks"}}})
 
 	op = operation(reads, http.MethodGet, "/v1/receivers/{key}", "get-receiver", "Receivers", "One receiver with its computed curve", "")

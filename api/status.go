@@ -11,8 +11,9 @@ import (
 	"github.com/eventsvc/eventsvc/internal/ledger"
 )
 
-// figures are how much there is of something.
-type figures struct {
+// Figures are how much there is of something. What is embedded has a name in capitals,
+// or the specification leaves it out.
+type Figures struct {
 	Owed        int64   `json:"owed" doc:"What is due, claimed or not."`
 	Scheduled   int64   `json:"scheduled" doc:"What is not due yet."`
 	Claimed     int64   `json:"claimed" doc:"What a worker holds."`
@@ -21,15 +22,15 @@ type figures struct {
 	LapsedLease int64   `json:"lapsed_leases" doc:"Held by workers that are lost."`
 }
 
-func showFigures(f *ledger.Figures) figures {
-	return figures{f.Owed, f.Scheduled, f.Claimed, f.Dead, f.OldestSeconds, f.Lapsed}
+func showFigures(f *ledger.Figures) Figures {
+	return Figures{f.Owed, f.Scheduled, f.Claimed, f.Dead, f.OldestSeconds, f.Lapsed}
 }
 
 type receiverStatusView struct {
 	_        struct{} `additionalProperties:"true"`
 	Receiver string   `json:"receiver"`
 	Lane     string   `json:"lane"`
-	figures
+	Figures
 	Paused bool `json:"paused"`
 	Gone   bool `json:"gone" doc:"It was deleted."`
 }
@@ -37,7 +38,7 @@ type receiverStatusView struct {
 type laneStatusView struct {
 	_    struct{} `additionalProperties:"true"`
 	Lane string   `json:"lane"`
-	figures
+	Figures
 	Paused bool `json:"paused"`
 	Relays int  `json:"relays" doc:"Live relays that serve it."`
 	Served bool `json:"served" doc:"false: something is owed here and nobody claims it."`
@@ -73,7 +74,7 @@ type openView struct {
 
 type statusView struct {
 	_ struct{} `additionalProperties:"true"`
-	figures
+	Figures
 	Receivers []receiverStatusView `json:"receivers" doc:"Those with something owed or dead, the worst first."`
 	Lanes     []laneStatusView     `json:"lanes"`
 	Relays    []relayStatusView    `json:"relays" doc:"Relays that reported within the last 20 seconds."`
@@ -117,16 +118,16 @@ func (s *server) getStatus(ctx context.Context, _ *struct{}) (*struct{ Body stat
 	}
 	v := statusView{
 		Open:    openView{Prepared: open.Prepared, InDoubt: open.InDoubt, OldestSeconds: open.OldestSeconds},
-		figures: showFigures(&now.Figures), Receivers: []receiverStatusView{}, Lanes: []laneStatusView{}, Relays: []relayStatusView{},
+		Figures: showFigures(&now.Figures), Receivers: []receiverStatusView{}, Lanes: []laneStatusView{}, Relays: []relayStatusView{},
 		Pauses: s.showPauses(), PollOnly: s.Deaf != nil && s.Deaf(), Quiet: showQuiet(quiet), AsOf: now.AsOf.UTC(),
 	}
 	for i := range now.Receivers {
 		r := &now.Receivers[i]
-		v.Receivers = append(v.Receivers, receiverStatusView{Receiver: r.Receiver, Lane: r.Lane, figures: showFigures(&r.Figures), Paused: r.Paused, Gone: r.Gone})
+		v.Receivers = append(v.Receivers, receiverStatusView{Receiver: r.Receiver, Lane: r.Lane, Figures: showFigures(&r.Figures), Paused: r.Paused, Gone: r.Gone})
 	}
 	for i := range now.Lanes {
 		l := &now.Lanes[i]
-		v.Lanes = append(v.Lanes, laneStatusView{Lane: l.Lane, figures: showFigures(&l.Figures), Paused: l.Paused, Relays: l.Relays, Served: !l.Unserved()})
+		v.Lanes = append(v.Lanes, laneStatusView{Lane: l.Lane, Figures: showFigures(&l.Figures), Paused: l.Paused, Relays: l.Relays, Served: !l.Unserved()})
 	}
 	for _, w := range now.Relays {
 		v.Relays = append(v.Relays, relayStatusView{Worker: w.Worker, Lanes: append([]string{}, w.Lanes...), SeenAt: w.SeenAt.UTC()})

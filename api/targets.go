@@ -83,7 +83,7 @@ func (s *server) targets(api huma.API) {
 		"Idempotent and complete. Its signing secret is made by the service, or given, and shown once.")
 	op.SkipValidateBody = true
 	op.Errors = []int{400, 401, 404, 409, 412, 413, 415, 422, 503}
-	register(api, op, s.putTarget)
+	registerPut(api, op, s.putTarget)
 	documentBody[registry.TargetDeclaration](api, op, map[string]*huma.Example{"one": {Value: map[string]any{"url": "https://shop.example.com/hooks", "tenant": "acme"}}})
 
 	op = operation(declares, http.MethodPost, "/v1/receivers/{key}/targets/import", "import-targets", "Targets", "Declare many targets",

@@ -122,7 +122,7 @@ func TestABatchOfTheSDKIsAnsweredEventByEvent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := hear(resp)
+		a, err := p.hear(resp)
 		if err != nil || a.status != 200 || a.list("results") != 100 {
 			t.Fatalf("%d %s, %v", a.status, a.text, err)
 		}

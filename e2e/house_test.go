@@ -44,9 +44,11 @@ func TestMain(m *testing.M) {
 type process struct {
 	cmd  *exec.Cmd
 	base string // http://HOST:PORT
-	log  *buffer
-	out  *buffer
-	done chan struct{}
+	// apart says that what is called is not the API, and so not documented.
+	apart bool
+	log   *buffer
+	out   *buffer
+	done  chan struct{}
 }
 
 // buffer is a process's output, which can be waited on. It is whole once done is closed.
@@ -228,11 +230,11 @@ func (p *process) try(method, path, body string, headers ...string) (answer, err
 	if err != nil {
 		return answer{}, err
 	}
-	return hear(resp)
+	return p.hear(resp)
 }
 
-// hear reads an answer to its end.
-func hear(resp *http.Response) (answer, error) {
+// hear reads an answer to its end, and holds it against what is documented.
+func (p *process) hear(resp *http.Response) (answer, error) {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	a := answer{status: resp.StatusCode, header: resp.Header, text: string(text)}
@@ -243,6 +245,9 @@ func hear(resp *http.Response) (answer, error) {
 		if err := exact.Decode(&a.body); err != nil {
 			return a, fmt.Errorf("%s answered no JSON: %w: %s", resp.Request.URL.Path, err, text)
 		}
+	}
+	if err == nil && !p.apart {
+		err = asDocumented(resp, text)
 	}
 	return a, err
 }

@@ -457,7 +457,7 @@ func TestOperatorsPagesHaveAnAddressOfTheirOwn(t *testing.T) {
 	p := start(t, url, []string{"EVENTSVC_AUTH=off", "EVENTSVC_ALLOW_PRIVATE=true", "EVENTSVC_OPS_LISTEN=127.0.0.1:0"}, "serve")
 	p.log.await(t, "EVENTSVC_OPS_LISTEN")
 	ops := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(p.log.String()[strings.Index(p.log.String(), "EVENTSVC_OPS_LISTEN"):])
-	at := &process{base: "http://" + ops}
+	at := &process{base: "http://" + ops, apart: true}
 	for path, want := range map[string]int{"/metrics": 200, "/livez": 200, "/readyz": 200, "/debug/pprof/cmdline": 200, "/debug/pprof/heap": 200, "/v1/events": 404, "/debug/": 404} {
 		if a := at.call(t, "GET", path, ""); a.status != want {
 			t.Errorf("%s at %s: %d %s", path, ops, a.status, a.text)
