@@ -72,6 +72,12 @@ type openView struct {
 	OldestSeconds float64  `json:"oldest_seconds"`
 }
 
+type unmatchedView struct {
+	_       struct{} `additionalProperties:"true"`
+	Waiting int      `json:"waiting" doc:"A relay matches them soon after their transaction has committed."`
+	Refused int      `json:"refused" doc:"A POST of them would have been refused; the log says why. Replay them to have them delivered all the same."`
+}
+
 type statusView struct {
 	_ struct{} `additionalProperties:"true"`
 	Figures
@@ -82,6 +88,7 @@ type statusView struct {
 	PollOnly  bool                 `json:"poll_only" doc:"This process's relay hears no wake-ups from other processes, and finds their work by polling."`
 	Quiet     []quietView          `json:"quiet" doc:"Receivers that acknowledged nothing for as long as events are kept; up to 100."`
 	Open      openView             `json:"transactions" doc:"Transactions that are not decided. Those in doubt wait for a person."`
+	Unmatched unmatchedView        `json:"unmatched" doc:"Events that were fired in SQL and are owed to nobody yet."`
 	AsOf      time.Time            `json:"as_of"`
 }
 
@@ -116,9 +123,14 @@ func (s *server) getStatus(ctx context.Context, _ *struct{}) (*struct{ Body stat
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
+	unmatched, err := s.Desk.CountUnmatched(ctx)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
 	v := statusView{
-		Open:    openView{Prepared: open.Prepared, InDoubt: open.InDoubt, OldestSeconds: open.OldestSeconds},
-		Figures: showFigures(&now.Figures), Receivers: []receiverStatusView{}, Lanes: []laneStatusView{}, Relays: []relayStatusView{},
+		Unmatched: unmatchedView{Waiting: unmatched.Waiting, Refused: unmatched.Refused},
+		Open:      openView{Prepared: open.Prepared, InDoubt: open.InDoubt, OldestSeconds: open.OldestSeconds},
+		Figures:   showFigures(&now.Figures), Receivers: []receiverStatusView{}, Lanes: []laneStatusView{}, Relays: []relayStatusView{},
 		Pauses: s.showPauses(), PollOnly: s.Deaf != nil && s.Deaf(), Quiet: showQuiet(quiet), AsOf: now.AsOf.UTC(),
 	}
 	for i := range now.Receivers {

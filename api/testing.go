@@ -70,6 +70,9 @@ func (s *server) drain(r *http.Request) (any, error) {
 	defer s.Hurry()()
 	ctx, cancel := context.WithTimeout(r.Context(), drainTimeout)
 	defer cancel()
+	if err := s.Desk.MatchAll(ctx); err != nil {
+		return nil, err
+	}
 	return s.Ledger.Drain(ctx, *d.Now, s.Look)
 }
 

@@ -212,6 +212,20 @@ func (h *house) wake(targets []event.TargetID) {
 	}
 }
 
+// lookAround has this process look for what others told it of: what is owed, and what was
+// fired in SQL.
+func (h *house) lookAround() {
+	h.desk.LookForFired()
+	h.relay.Look()
+}
+
+// matchFirst matches what was fired in SQL before a relay looks once for what is owed.
+func (h *house) matchFirst(ctx context.Context) {
+	if err := h.desk.MatchAll(ctx); err != nil && ctx.Err() == nil {
+		h.Log.WarnContext(ctx, "what was fired in SQL could not be matched before the relay looked", "err", err)
+	}
+}
+
 // run starts every part and waits. A part that fails stops the others.
 func (h *house) run(ctx context.Context) error {
 	doors, err := h.open()
@@ -235,10 +249,13 @@ func (h *house) run(ctx context.Context) error {
 	relayed := make(chan struct{})
 	if h.relay != nil {
 		if h.Config.Wake == "notify" {
-			go h.bell.Listen(groupCtx, h.listenURL(), h.relay.Resume, h.relay.Look)
+			go h.bell.Listen(groupCtx, h.listenURL(), h.relay.Resume, h.lookAround)
 		}
 		group.Go(func() error {
 			defer close(relayed)
+			if h.Once {
+				h.matchFirst(groupCtx)
+			}
 			h.relay.Run(groupCtx)
 			if h.relay.Finished() {
 				return errDone
@@ -246,6 +263,7 @@ func (h *house) run(ctx context.Context) error {
 			return nil
 		})
 		group.Go(func() error { h.desk.CheckBack(groupCtx, h.courier.Ask); return nil })
+		group.Go(func() error { h.desk.MatchFired(groupCtx); return nil })
 	} else {
 		group.Go(func() error { defer close(relayed); h.runner.Run(groupCtx); return nil })
 	}

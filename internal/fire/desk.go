@@ -37,6 +37,7 @@ type Desk struct {
 	sealer    Sealer
 	log       *slog.Logger
 	in        chan *slip
+	look      chan struct{} // for what was fired in SQL
 	stopped   chan struct{}
 	flushers  sync.WaitGroup
 }
@@ -99,7 +100,7 @@ const (
 
 // NewDesk makes a desk; Run must run for fires to be answered.
 func NewDesk(o Options) *Desk {
-	d := &Desk{pool: o.Pool, book: o.Book, sealer: o.Sealer, log: o.Log, committed: o.Committed, strict: o.Strict, in: make(chan *slip, maxQueue), stopped: make(chan struct{})}
+	d := &Desk{pool: o.Pool, book: o.Book, sealer: o.Sealer, log: o.Log, committed: o.Committed, strict: o.Strict, in: make(chan *slip, maxQueue), look: make(chan struct{}, 1), stopped: make(chan struct{})}
 	d.quota = quota{most: o.Quota, count: o.Backlogs, log: o.Log, owed: map[string]int{}, added: map[string]int{}}
 	if d.committed == nil {
 		d.committed = func([]event.TargetID) {}

@@ -81,6 +81,9 @@ func (d *Desk) replayIn(ctx context.Context, tx pgx.Tx, id event.ID, to To) (r R
 	if err := d.book.Reach(ctx, revision); err != nil {
 		return r, nil, err
 	}
+	if _, err := tx.Exec(ctx, sqlEndUnmatched, pgx.NamedArgs{"id": [16]byte(id)}); err != nil {
+		return r, nil, fmt.Errorf("end the matching of the event: %w", err)
+	}
 	standing, err := ledger.Standing(ctx, tx, id)
 	if err != nil {
 		return r, nil, err

@@ -51,4 +51,12 @@ var (
 	sqlRecordCheck string
 	//go:embed sql/count_transactions.sql
 	sqlCountTransactions string
+	//go:embed sql/take_unmatched.sql
+	sqlTakeUnmatched string
+	//go:embed sql/end_matching.sql
+	sqlEndMatching string
+	//go:embed sql/end_unmatched.sql
+	sqlEndUnmatched string
+	//go:embed sql/count_unmatched.sql
+	sqlCountUnmatched string
 )

@@ -1,2 +1,2 @@
 -- fire: forget every event, key and transaction. For tests.
-TRUNCATE eventsvc.fire_keys, eventsvc.events, eventsvc.transactions;
+TRUNCATE eventsvc.fire_keys, eventsvc.events, eventsvc.transactions, eventsvc.unmatched;

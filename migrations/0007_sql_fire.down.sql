@@ -1,0 +1,15 @@
+SET LOCAL lock_timeout = '3s';
+DROP FUNCTION eventsvc.cancel(text, text);
+DROP FUNCTION eventsvc.withdraw(uuid[]);
+DROP FUNCTION eventsvc.fire(text, jsonb, text, text, text, text, timestamptz, jsonb, text, text, jsonb, text, text);
+DROP FUNCTION eventsvc.fire(text, json, text, text, text, text, timestamptz, jsonb, text, text, jsonb, text, text);
+DROP FUNCTION eventsvc.fire(text, text, text, text, text, text, timestamptz, jsonb, text, text, jsonb, text, text);
+DROP FUNCTION eventsvc.allow(name);
+DROP FUNCTION eventsvc.sql_producer();
+DROP FUNCTION eventsvc.same_json(text, text);
+DROP FUNCTION eventsvc.check_text(text, text);
+DROP FUNCTION eventsvc.refuse(text, text);
+DROP FUNCTION eventsvc.new_id();
+DROP FUNCTION eventsvc.untypeid(text, text);
+DROP FUNCTION eventsvc.typeid(text, uuid);
+DROP TABLE eventsvc.unmatched;
