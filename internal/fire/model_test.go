@@ -172,13 +172,13 @@ func (m *model) again(t *rapid.T) {
 }
 
 func (m *model) quotas(t *rapid.T, n int) []ledger.Quota {
-	targets, _, err := m.o.ledger.Backlog(context.Background())
+	heads, _, err := m.o.ledger.Backlog(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var quotas []ledger.Quota
-	for _, id := range targets {
-		quotas = append(quotas, ledger.Quota{Target: id, N: n, Lease: time.Hour})
+	for _, h := range heads {
+		quotas = append(quotas, ledger.Quota{Target: h.Target, N: n, Lease: time.Hour})
 	}
 	return quotas
 }

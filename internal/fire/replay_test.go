@@ -22,13 +22,13 @@ func (o *office) end(t testing.TB, s event.Settlement) (n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	targets, _, err := o.ledger.Backlog(t.Context())
+	heads, _, err := o.ledger.Backlog(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var quotas []ledger.Quota
-	for _, id := range targets {
-		quotas = append(quotas, ledger.Quota{Target: id, N: 1000, Lease: time.Minute})
+	for _, h := range heads {
+		quotas = append(quotas, ledger.Quota{Target: h.Target, N: 1000, Lease: time.Minute})
 	}
 	claimed, err := o.ledger.Claim(t.Context(), worker, 10, quotas)
 	if err != nil {

@@ -21,9 +21,8 @@ type Quota struct {
 	Lease  time.Duration // for each
 	// Floor skips rows that became available before it, or is zero for none. It spares
 	// the scan over index entries of rows that are gone, which a long transaction
-	// elsewhere keeps vacuum from removing. It is an optimisation with a margin: rows
-	// below it are found by a claim without floor, which must come at least once a
-	// second.
+	// elsewhere keeps vacuum from removing. It is an optimisation: that there is
+	// something below it is found by [Ledger.Backlog].
 	Floor time.Time
 }
 
@@ -157,19 +156,25 @@ func (l *Ledger) Release(ctx context.Context, worker event.WorkerID, fences []ev
 	return nil
 }
 
-// Backlog is every target that is owed something, due or not, and the revision of the
-// registry when it was read.
-func (l *Ledger) Backlog(ctx context.Context) ([]event.TargetID, int64, error) {
-	var targets []event.TargetID
+// Head is the first delivery of a target that could be claimed.
+type Head struct {
+	Target      event.TargetID
+	AvailableAt time.Time
+}
+
+// Backlog is the head of every target that is owed something which could be claimed now,
+// and the revision of the registry when it was read.
+func (l *Ledger) Backlog(ctx context.Context) ([]Head, int64, error) {
+	var heads []Head
 	var revision int64
 	err := l.pinned(ctx, sqlBacklog, nil, func(rows pgx.Rows) error {
-		var id int32
-		err := rows.Scan(&id, &revision)
-		targets = append(targets, event.TargetID(id))
+		var h Head
+		err := rows.Scan((*int32)(&h.Target), &h.AvailableAt, &revision)
+		heads = append(heads, h)
 		return err
 	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the backlog: %w", err)
 	}
-	return targets, revision, nil
+	return heads, revision, nil
 }

@@ -220,7 +220,7 @@ func TestReleasedClaimsKeepTheirPlaceAndSpendNothing(t *testing.T) {
 	}
 }
 
-func TestBacklogNamesEveryTargetThatIsOwedSomething(t *testing.T) {
+func TestBacklogNamesEveryTargetThatIsOwedSomethingDue(t *testing.T) {
 	b := open(t)
 	if got, _, err := b.Backlog(t.Context()); err != nil || len(got) != 0 {
 		t.Fatalf("got %v, %v of an empty ledger", got, err)
@@ -229,7 +229,19 @@ func TestBacklogNamesEveryTargetThatIsOwedSomething(t *testing.T) {
 	b.owe(t, z, 5)
 	b.owe(t, x, 5)
 	got, revision, err := b.Backlog(t.Context())
-	if err != nil || len(got) != 2 || got[0] != x || got[1] != z || revision == 0 {
-		t.Errorf("got %v at revision %d, %v; want %v and %v", got, revision, err, x, z)
+	if err != nil || len(got) != 2 || got[0].Target != x || got[1].Target != z || revision == 0 {
+		t.Fatalf("got %v at revision %d, %v; want %v and %v", got, revision, err, x, z)
+	}
+	// A target is named after the first that could be claimed: neither what is held nor what
+	// is not due.
+	held := b.claim(t, b.worker, x, 5)
+	b.owe(t, x, 1)
+	b.exec(t, `UPDATE eventsvc.owed SET available_at = now() + interval '1 minute' WHERE target_id = $1 AND claimed_by = 0`, int32(x))
+	if got, _, err := b.Backlog(t.Context()); err != nil || len(got) != 1 || got[0].Target != z {
+		t.Errorf("got %v, %v; want %v alone", got, err, z)
+	}
+	b.exec(t, `UPDATE eventsvc.owed SET lease_until = now() - interval '1 second' WHERE id = $1`, [16]byte(held[2].Delivery))
+	if got, _, err := b.Backlog(t.Context()); err != nil || len(got) != 2 || !got[0].AvailableAt.Equal(held[2].AvailableAt) {
+		t.Errorf("got %v, %v; want the lapsed lease, of %v", got, err, held[2].AvailableAt)
 	}
 }

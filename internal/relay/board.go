@@ -21,10 +21,12 @@ type board struct {
 	stands  map[event.TargetID]*stand
 	lanes   map[string]*lane
 	ready   []event.TargetID // in turn: a target that has had its quota goes to the back
+	short   []event.TargetID // as ready, but for want of a free slot
 	due     dueHeap          // when retries of this process become due, and rate limits let more begin
 	slots   int
 	free    int
 	asking  bool // the ledger is to be asked for the backlog
+	back    bool // the database was just reached
 	paced   int  // targets that wait for their rate limit
 	hurried int  // how many want rate limits not to be waited for
 
@@ -34,33 +36,43 @@ type board struct {
 
 // stand is one target's place on the board.
 type stand struct {
-	throttle            // of the target alone
-	queued    bool      // in ready
-	waiting   *throttle // in whose held it is, or nil
-	saturated bool      // was passed over for want of room of its own
-	woken     bool      // owed something new since its quota was drawn
-	floor     time.Time // available_at below which the last claim left nothing
-	swept     time.Time // when it was last claimed from without a floor
-	alarms    int       // how often it is to be woken
-	heardAt   time.Time // when something other than a deferral last came back
+	throttle                // of the target alone
+	queued    bool          // in ready
+	waiting   *throttle     // in whose held it is, or nil
+	saturated bool          // was passed over for want of room of its own
+	woken     bool          // owed something new since its quota was drawn
+	floor     time.Time     // available_at below which nothing is known to be left
+	lowered   bool          // something was found below its floor since its quota was drawn
+	alarms    int           // how often it is to be woken
+	heardAt   time.Time     // when something other than a deferral last came back
+	took      time.Duration // how long its last attempt took, or zero where none was made
 	pace      pace
 	alarm     time.Time // when its rate limit next lets something begin, where it waits for that
 }
 
-// Claims without a floor find rows that became visible late, lapsed leases, and rows
-// handed back. The margin covers rows whose transactions were still open.
+// The margin of a floor covers rows whose transactions were still open. What becomes
+// visible later, lapsed leases, and rows handed back are found by asking for the backlog.
 const (
-	sweepEvery  = time.Second
 	floorMargin = 2 * time.Second
 	maxDrawn    = 256 // targets in one claim
 	maxAlarms   = 64  // of one target
-	reserved    = 8   // one slot in so many is kept for targets without an attempt under way
+	reserved    = 8   // one slot in so many is kept for targets that are not known to be slow
 )
+
+// quickly is how long an attempt takes at most of a target that is well.
+const quickly = time.Second
 
 // trusted is for how long a receiver that may defer without counting is taken to be in
 // the mood it was last seen in. A burst into one that was not heard of for longer begins
 // with a single attempt, which learns for all the others whether they are welcome.
 const trusted = time.Minute
+
+// lower notes that there is something which became available then.
+func (s *stand) lower(at time.Time) {
+	if at.Before(s.floor) {
+		s.floor, s.lowered = at, true
+	}
+}
 
 func newBoard(slots int, book Book, serve Lanes) *board {
 	return &board{
@@ -119,6 +131,18 @@ func (b *board) wake(targets []event.TargetID) {
 	b.ring()
 }
 
+// found marks targets as owed what the ledger was seen to owe them.
+func (b *board) found(heads []ledger.Head) {
+	targets := make([]event.TargetID, len(heads))
+	b.mu.Lock()
+	for i, h := range heads {
+		targets[i] = h.Target
+		b.stand(h.Target).lower(h.AvailableAt)
+	}
+	b.mu.Unlock()
+	b.wake(targets)
+}
+
 // movedOn reports whether a target waits for a lane that it is no longer in.
 func (b *board) movedOn(id event.TargetID, s *stand) bool {
 	if s.waiting == nil || s.waiting == &s.throttle {
@@ -153,7 +177,10 @@ func (b *board) look() {
 }
 
 func (b *board) resume() {
-	b.look()
+	b.mu.Lock()
+	b.asking, b.back = true, true
+	b.mu.Unlock()
+	b.ring()
 	select {
 	case b.resumed <- struct{}{}:
 	default:
@@ -182,6 +209,15 @@ func (b *board) asked() bool {
 	asked := b.asking
 	b.asking = false
 	return asked
+}
+
+// reached reports, once, whether resume was called.
+func (b *board) reached() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	back := b.back
+	b.back = false
+	return back
 }
 
 // wait returns when there may be something to claim, at the latest at the given time.
@@ -214,11 +250,22 @@ func (b *board) draw(batch int) []draw {
 	defer b.mu.Unlock()
 	now := time.Now()
 	b.ripen(now)
-	left := min(b.free, batch)
-	turns := len(b.ready) // all of them: those that have no room must not hide the others
-	if left == 0 || turns == 0 {
-		return nil
+	for batch > 0 && b.free > 0 {
+		b.relieve()
+		if len(b.ready) == 0 {
+			return nil
+		}
+		if draws := b.round(batch, now); len(draws) > 0 {
+			return draws
+		}
 	}
+	return nil
+}
+
+// round goes once through what is ready, all of it: those that have no room must not hide
+// the others.
+func (b *board) round(batch int, now time.Time) []draw {
+	left, turns := min(b.free, batch), len(b.ready)
 	most := min(turns, maxDrawn)
 	share := max(left/most, 1)
 	draws := make([]draw, 0, most)
@@ -231,6 +278,13 @@ func (b *board) draw(batch int) []draw {
 		}
 	}
 	return draws
+}
+
+// relieve makes as many ready of those that found no slot as there are slots for.
+func (b *board) relieve() {
+	n := min(max(b.free-b.slots/reserved, 0), len(b.short))
+	b.ready = append(b.ready, b.short[:n]...)
+	b.short = b.short[n:]
 }
 
 // ripen makes those ready whose time has come.
@@ -281,7 +335,7 @@ func (b *board) paceOf(t *event.Target, s *stand, now time.Time) int {
 // targets of one lane do not all find the same room.
 func (b *board) quota(id event.TargetID, most int, now time.Time) draw {
 	s := b.stand(id)
-	s.queued, s.woken = false, false
+	s.queued, s.woken, s.lowered = false, false, false
 	t := b.book.Target(id)
 	if t == nil || t.Paused && !t.Deleted || !b.serve.serves(t) {
 		return draw{} // found again by the backlog once it can be attempted
@@ -302,13 +356,12 @@ func (b *board) quota(id event.TargetID, most int, now time.Time) draw {
 	if t.Receiver.MayDefer() && now.Sub(s.heardAt) > trusted {
 		own = min(own, max(1-s.inflight, 0))
 	}
-	if s.inflight > 0 {
-		// The last slots are for those who have none: however many attempts hang, a target
-		// that is well gets its turn.
-		own = min(own, max(b.free-b.slots/reserved, 0))
-	}
 	if own == 0 {
 		s.saturated = true
+		return draw{}
+	}
+	if own = min(own, b.spare(s)); own == 0 {
+		b.pass(id, s)
 		return draw{}
 	}
 	paced := b.paceOf(t, s, now)
@@ -320,13 +373,40 @@ func (b *board) quota(id event.TargetID, most int, now time.Time) draw {
 		seat:  seat{target: id, lane: l, own: &s.throttle},
 		paced: paced < unlimited,
 	}
-	if now.Sub(s.swept) >= sweepEvery {
-		d.Floor, s.swept = time.Time{}, now
-	}
 	s.inflight += d.N
 	l.inflight += d.N
 	b.free -= d.N
 	return d
+}
+
+// spare is how many of the free slots a target may take. The last ones are kept, in two
+// parts, so that a target that is well gets its turn however many others hang: the whole
+// from those known to be slow and those that have a first attempt under way, unless they
+// are known to be quick; the rest from all but the first attempt of one that is quick.
+func (b *board) spare(s *stand) int {
+	all := b.slots / reserved
+	rest := all / 2
+	quick, idle := s.took > 0 && s.took < quickly, s.inflight == 0
+	switch {
+	case quick && idle:
+		return max(b.free-rest, min(b.free, 1))
+	case quick:
+		return max(b.free-rest, 0)
+	case idle && s.took == 0 && b.free > rest:
+		return max(b.free-all, 1)
+	}
+	return max(b.free-all, 0)
+}
+
+// pass notes that a target found no slot. One that has attempts under way looks again when
+// one of them ends.
+func (b *board) pass(id event.TargetID, s *stand) {
+	if s.inflight > 0 {
+		s.saturated = true
+		return
+	}
+	s.queued = true
+	b.short = append(b.short, id)
 }
 
 // settle notes what draws came to, and gives back the seats that nobody took. A target
@@ -339,7 +419,9 @@ func (b *board) settle(draws []draw, claims []event.Claim) {
 		c := &claims[i]
 		if got[c.TargetID]++; got[c.TargetID] == 1 {
 			// Claims are sorted: this is the head of its target's queue.
-			b.stand(c.TargetID).floor = c.AvailableAt.Add(-floorMargin)
+			if s := b.stand(c.TargetID); !s.lowered {
+				s.floor = c.AvailableAt.Add(-floorMargin)
+			}
 		}
 	}
 	now := time.Now()
@@ -354,6 +436,15 @@ func (b *board) settle(draws []draw, claims []event.Claim) {
 		if got[d.Target] == d.N || s.woken {
 			b.enqueue(d.Target, s)
 		}
+	}
+}
+
+// handedBack notes claims that go back in their places, which may be below their floors.
+func (b *board) handedBack(claims []event.Claim) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range claims {
+		b.stand(claims[i].TargetID).lower(claims[i].AvailableAt)
 	}
 }
 
@@ -376,11 +467,14 @@ func (b *board) admits(at seat) bool {
 	return !at.lane.closed(now) && !at.own.closed(now)
 }
 
-// done frees the seat of an attempt.
-func (b *board) done(at seat) {
+// done frees the seat of an attempt that took so long, or was not made.
+func (b *board) done(at seat, took time.Duration) {
 	b.mu.Lock()
+	if took > 0 {
+		b.stand(at.target).took = took
+	}
 	b.leave(at, 1)
-	ring := len(b.ready) > 0 || b.free == b.slots
+	ring := len(b.ready) > 0 || b.free == b.slots || len(b.short) > 0 && b.free > b.slots/reserved
 	b.mu.Unlock()
 	if ring {
 		b.ring()
@@ -481,7 +575,7 @@ func (b *board) hurry() (done func()) {
 func (b *board) idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.free == b.slots && len(b.ready) == 0 && b.paced == 0
+	return b.free == b.slots && len(b.ready) == 0 && len(b.short) == 0 && b.paced == 0
 }
 
 // pauses are those in force.

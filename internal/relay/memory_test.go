@@ -27,6 +27,8 @@ type memory struct {
 	succeeded []event.TargetID // as reported
 	stuck     bool             // Release fails
 	pause     time.Duration    // before a claim is answered
+	asking    time.Duration    // before the backlog is
+	quotas    []ledger.Quota   // as claimed with
 }
 
 type row struct {
@@ -83,6 +85,7 @@ func (m *memory) Claim(ctx context.Context, worker event.WorkerID, _ int, quotas
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.claims = append(m.claims, time.Now())
+	m.quotas = append(m.quotas, quotas...)
 	if m.down {
 		return ledger.Claims{}, errDown
 	}
@@ -194,21 +197,37 @@ func (m *memory) Report(_ context.Context, _ event.WorkerID, _ []string, succeed
 	return nil
 }
 
-func (m *memory) Backlog(ctx context.Context) ([]event.TargetID, int64, error) {
+func (m *memory) Backlog(ctx context.Context) ([]ledger.Head, int64, error) {
 	if err := m.silence(ctx); err != nil {
 		return nil, 0, err
+	}
+	m.mu.Lock()
+	asking := m.asking
+	m.mu.Unlock()
+	select {
+	case <-time.After(asking):
+	case <-ctx.Done():
+		return nil, 0, ctx.Err()
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.down {
 		return nil, 0, errDown
 	}
-	var ids []event.TargetID
+	now := time.Now()
+	first := map[event.TargetID]time.Time{}
 	for _, r := range m.rows {
-		ids = append(ids, r.TargetID)
+		at, known := first[r.TargetID]
+		if r.lease.Before(now) && !r.AvailableAt.After(now) && (!known || r.AvailableAt.Before(at)) {
+			first[r.TargetID] = r.AvailableAt
+		}
 	}
-	slices.Sort(ids)
-	return slices.Compact(ids), 1, nil
+	var heads []ledger.Head
+	for id, at := range first {
+		heads = append(heads, ledger.Head{Target: id, AvailableAt: at})
+	}
+	slices.SortFunc(heads, func(x, y ledger.Head) int { return int(x.Target) - int(y.Target) })
+	return heads, 1, nil
 }
 
 func (m *memory) Target(id event.TargetID) *event.Target {

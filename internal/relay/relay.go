@@ -20,7 +20,7 @@ type Ledger interface {
 	TargetOf(ctx context.Context, id event.ID) (event.TargetID, int64, error)
 	Record(ctx context.Context, worker event.WorkerID, entries []ledger.Entry) ([]bool, []ledger.Health, error)
 	Release(ctx context.Context, worker event.WorkerID, fences []event.Fence) error
-	Backlog(ctx context.Context) ([]event.TargetID, int64, error)
+	Backlog(ctx context.Context) ([]ledger.Head, int64, error)
 	Report(ctx context.Context, worker event.WorkerID, lanes []string, succeeded map[event.TargetID]time.Duration) error
 }
 
@@ -91,6 +91,8 @@ type Relay struct {
 	left  int          // claims that may still be made, where that is limited
 	seen  *successes
 	done  atomic.Bool
+	lookout
+	outage
 }
 
 // New makes a relay; Run makes it work.
@@ -101,6 +103,8 @@ func New(o Options) *Relay {
 		board:  newBoard(runner.Slots, runner.Book, runner.Lanes),
 		left:   runner.Limit,
 		seen:   newSuccesses(),
+
+		lookout: lookout{at: time.Now(), answers: make(chan answer, 1)},
 	}
 }
 
@@ -145,24 +149,22 @@ func (r *Relay) Run(ctx context.Context) {
 
 // claimUntil is the loop proper.
 func (r *Relay) claimUntil(ctx context.Context) {
-	backoff := backoff{}
-	lookAt := time.Now()
+	defer r.lookout.end()
 	for ctx.Err() == nil {
 		r.beat.Store(time.Now().UnixNano())
-		err := r.turn(ctx, &lookAt)
-		if err != nil && ctx.Err() == nil {
-			wait := backoff.next()
-			r.Log.WarnContext(ctx, "the ledger cannot be claimed from; trying again", "in", wait, "err", err)
-			lookAt = time.Now()
-			r.board.rest(ctx, wait)
+		r.look(ctx)
+		if err := r.turn(ctx); err != nil && ctx.Err() == nil {
+			r.away(ctx, err, time.Now())
+			r.outage.claims = true
+			r.lookout.at = r.outage.until
+			r.board.rest(ctx, time.Until(r.outage.until))
 			continue
 		}
-		backoff.reset()
 		if r.finished() {
 			r.done.Store(true)
 			return
 		}
-		r.board.wait(ctx, lookAt)
+		r.board.wait(ctx, r.lookout.next(r.Poll))
 	}
 }
 
@@ -171,20 +173,11 @@ func (r *Relay) Finished() bool { return r.done.Load() }
 
 // finished reports whether a relay whose work has an end has come to it.
 func (r *Relay) finished() bool {
-	return r.Limit > 0 && r.left == 0 || r.Once && r.board.idle()
+	return r.Limit > 0 && r.left == 0 || r.Once && r.lookout.looked && r.board.idle()
 }
 
-// turn looks for work if it is time to, and claims as long as claims come back full.
-func (r *Relay) turn(ctx context.Context, lookAt *time.Time) error {
-	if !time.Now().Before(*lookAt) || r.board.asked() {
-		if err := r.ask(ctx); err != nil {
-			return err
-		}
-		*lookAt = time.Now().Add(r.Poll)
-		if r.Once {
-			*lookAt = lookAt.Add(never)
-		}
-	}
+// turn claims as long as claims come back full.
+func (r *Relay) turn(ctx context.Context) error {
 	for ctx.Err() == nil {
 		batch := r.Batch
 		if r.Limit > 0 {
@@ -201,27 +194,9 @@ func (r *Relay) turn(ctx context.Context, lookAt *time.Time) error {
 	return nil
 }
 
-// never is longer than any process runs.
-const never = 100 * 365 * 24 * time.Hour
-
 // claimTimeout bounds what the loop waits for the database at a time: a connection may
 // fall silent without a word.
 const claimTimeout = 10 * time.Second
-
-// ask puts on the board who is owed something.
-func (r *Relay) ask(ctx context.Context) error {
-	ctx, done := context.WithTimeout(ctx, claimTimeout)
-	defer done()
-	targets, revision, err := r.Ledger.Backlog(ctx)
-	if err != nil {
-		return err
-	}
-	if err := r.Book.Reach(ctx, revision); err != nil {
-		return err
-	}
-	r.board.wake(targets)
-	return nil
-}
 
 func (r *Relay) claim(ctx context.Context, draws []draw) error {
 	// A claim under way is waited for even when stopping: its rows must be handed back.
@@ -238,6 +213,7 @@ func (r *Relay) claim(ctx context.Context, draws []draw) error {
 		r.board.failed(draws)
 		return err
 	}
+	r.outage.over()
 	r.board.settle(draws, claimed.Claims)
 	if err := r.Book.Reach(claimCtx, claimed.Revision); err != nil || ctx.Err() != nil {
 		r.release(ctx, claimed.Claims, seats)
@@ -265,7 +241,8 @@ func (r *Relay) start(c *event.Claim, at seat, began time.Time) bool {
 	}
 	return r.begin(func() {
 		var once sync.Once
-		free := func() { r.board.done(at) }
+		started := time.Now()
+		free := func() { r.board.done(at, max(time.Since(started), 1)) }
 		defer once.Do(free)
 		r.attempt(c, began, func(result event.Result) {
 			r.came(c, at, &result)
@@ -302,22 +279,13 @@ func (r *Relay) release(ctx context.Context, claims []event.Claim, seats map[eve
 	fences := make([]event.Fence, len(claims))
 	for i, c := range claims {
 		fences[i] = c.Fence
-		r.board.done(seats[c.TargetID])
+		r.board.done(seats[c.TargetID], 0)
 	}
 	if len(fences) > 0 {
 		r.handBack(context.WithoutCancel(ctx), fences...)
+		r.board.handedBack(claims)
 	}
 }
-
-// backoff is 1, 2, 4, 8 and then always 15 seconds.
-type backoff struct{ wait time.Duration }
-
-func (b *backoff) next() time.Duration {
-	b.wait = min(max(2*b.wait, time.Second), 15*time.Second)
-	return b.wait
-}
-
-func (b *backoff) reset() { b.wait = 0 }
 
 func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)

@@ -1,0 +1,171 @@
+package relay_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/relay"
+)
+
+// P4: one that is known to be well never waits, however many slow ones there are, all of
+// whose attempts begin and end together.
+func TestFortySlowTargetsLeaveSlotsToOneThatIsQuick(t *testing.T) {
+	for _, many := range []int{1, 8, 40, 300} {
+		synctest.Test(t, func(t *testing.T) {
+			receivers := []*event.Receiver{receiver("well")}
+			for range many {
+				receivers = append(receivers, receiver("slow"))
+			}
+			m := newMemory(receivers...)
+			s := start(t, m, func(_ context.Context, c *event.Claim) event.Verdict {
+				if c.To.Receiver.Key == "slow" {
+					time.Sleep(4 * time.Second)
+				} else {
+					time.Sleep(5 * time.Millisecond)
+				}
+				return event.Verdict{Ruling: event.Success}
+			})
+			deliver := func() time.Duration {
+				id := m.owe(1, 1, 5)[0]
+				s.Wake([]event.TargetID{1})
+				began := time.Now()
+				for m.status(id) != event.Succeeded {
+					time.Sleep(time.Millisecond)
+				}
+				return time.Since(began)
+			}
+			deliver()
+			var all []event.TargetID
+			for i := range many {
+				m.owe(event.TargetID(i+2), 100+400/many, 5)
+				all = append(all, event.TargetID(i+2))
+			}
+			s.Wake(all)
+			time.Sleep(time.Millisecond)
+			for range 300 {
+				if took := deliver(); took > 10*time.Millisecond {
+					t.Fatalf("beside %d slow targets one that is well waits %v", many, took)
+				}
+				time.Sleep(35 * time.Millisecond)
+			}
+			// And the slow ones have what is left: of 256 slots an eighth is kept.
+			if n := m.held(); n < min(32*many, 256-32) {
+				t.Errorf("%d of the slow ones' are under way", n)
+			}
+		})
+	}
+}
+
+// A question to the ledger that takes its time, or has no answer, holds no claim up.
+func TestABacklogThatIsReadSlowlyHoldsNoClaimUp(t *testing.T) {
+	for name, asking := range map[string]time.Duration{"slowly": 5 * time.Second, "never": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory(receiver("k"))
+				m.asking = asking
+				s := start(t, m, succeed)
+				for range 100 {
+					id := m.owe(1, 1, 5)[0]
+					s.Wake([]event.TargetID{1})
+					synctest.Wait()
+					if m.status(id) != event.Succeeded {
+						t.Fatal("it waits for the backlog to be read")
+					}
+					time.Sleep(310 * time.Millisecond)
+				}
+			})
+		})
+	}
+}
+
+// A lapsed lease, a row whose transaction was open for long: both became available before
+// what was claimed since.
+func TestWhatBecomesVisibleLateIsFoundBesideABusyTarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(receiver("k"))
+		m.pause = 9 * time.Millisecond // so that a claim is under way at almost any time
+		s := start(t, m, func(context.Context, *event.Claim) event.Verdict {
+			time.Sleep(7 * time.Millisecond)
+			return event.Verdict{Ruling: event.Success}
+		})
+		time.Sleep(time.Minute)
+		stop := make(chan struct{})
+		go func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(10 * time.Millisecond):
+					m.owe(1, 3, 5)
+					s.Wake([]event.TargetID{1})
+				}
+			}
+		}()
+		defer close(stop)
+		time.Sleep(5 * time.Second)
+		late := m.owe(1, 40, 5)
+		m.mu.Lock()
+		for _, id := range late {
+			m.rows[id].AvailableAt = time.Now().Add(-30 * time.Second)
+		}
+		m.mu.Unlock()
+		time.Sleep(1500 * time.Millisecond)
+		for _, id := range late {
+			if m.status(id) != event.Succeeded {
+				t.Fatal("what became visible late is not found")
+			}
+		}
+	})
+}
+
+// Claims have a floor from their second on: what is gone is not walked over again.
+func TestClaimsOfABacklogKeepAboveWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(receiver("k"))
+		m.owe(1, 5000, 5)
+		start(t, m, func(context.Context, *event.Claim) event.Verdict {
+			time.Sleep(100 * time.Millisecond)
+			return event.Verdict{Ruling: event.Failure, Class: event.ClassHTTP5xx, Reason: "answered 500"}
+		}, func(o *relay.Options) { o.Poll = time.Second })
+		time.Sleep(10 * time.Second)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		unbounded := 0
+		for _, q := range m.quotas {
+			if q.Floor.IsZero() {
+				unbounded++
+			}
+		}
+		if unbounded > 1 || len(m.quotas) < 50 {
+			t.Errorf("%d of %d claims had no floor", unbounded, len(m.quotas))
+		}
+	})
+}
+
+// What is found below the floor while a claim is under way outlives that claim's own news.
+func TestWhatIsFoundDuringAClaimIsClaimedNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(receiver("k"))
+		m.pause = time.Second
+		s := start(t, m, succeed, func(o *relay.Options) { o.Poll = time.Hour })
+		time.Sleep(time.Minute)
+		m.owe(1, 1, 5)
+		s.Wake([]event.TargetID{1})
+		time.Sleep(2 * time.Second)
+		m.owe(1, 1, 5)
+		s.Wake([]event.TargetID{1})
+		time.Sleep(500 * time.Millisecond) // its claim is under way
+		late := m.owe(1, 1, 5)[0]
+		m.mu.Lock()
+		m.rows[late].AvailableAt = time.Now().Add(-30 * time.Second)
+		m.mu.Unlock()
+		s.Look()
+		time.Sleep(5 * time.Second)
+		if m.status(late) != event.Succeeded {
+			t.Error("it is forgotten")
+		}
+	})
+}
