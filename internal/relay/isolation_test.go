@@ -155,14 +155,18 @@ func TestWhatIsFoundDuringAClaimIsClaimedNext(t *testing.T) {
 		m.owe(1, 1, 5)
 		s.Wake([]event.TargetID{1})
 		time.Sleep(2 * time.Second)
+		m.mu.Lock()
+		m.asking = 500 * time.Millisecond
+		m.mu.Unlock()
 		m.owe(1, 1, 5)
+		s.Look()
+		synctest.Wait()
 		s.Wake([]event.TargetID{1})
-		time.Sleep(500 * time.Millisecond) // its claim is under way
+		time.Sleep(100 * time.Millisecond) // a claim is under way, and ends after the answer
 		late := m.owe(1, 1, 5)[0]
 		m.mu.Lock()
 		m.rows[late].AvailableAt = time.Now().Add(-30 * time.Second)
 		m.mu.Unlock()
-		s.Look()
 		time.Sleep(5 * time.Second)
 		if m.status(late) != event.Succeeded {
 			t.Error("it is forgotten")
