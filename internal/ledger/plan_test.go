@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,11 @@ func TestHotStatementsNeverScanTheirTables(t *testing.T) {
 
 func explain(t *testing.T, b *books, sql string, args pgx.NamedArgs) string {
 	t.Helper()
+	return explainWith(t, b, "EXPLAIN ", sql, args)
+}
+
+func explainWith(t *testing.T, b *books, how, sql string, args pgx.NamedArgs) string {
+	t.Helper()
 	tx, err := b.pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +74,7 @@ func explain(t *testing.T, b *books, sql string, args pgx.NamedArgs) string {
 	if _, err := tx.Exec(t.Context(), ledger.SQLPin, pgx.NamedArgs{"lock_timeout": "5s"}); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := tx.Query(t.Context(), "EXPLAIN "+sql, args)
+	rows, err := tx.Query(t.Context(), how+sql, args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,5 +114,57 @@ func TestClaimsAndReleasesAreHOTUpdates(t *testing.T) {
 	}
 	if updates != 6*200 || hot != updates {
 		t.Errorf("%d of %d updates were HOT, want all of 1200", hot, updates)
+	}
+}
+
+// P4: what a claim reads does not grow with what its target is owed, nor, above a floor,
+// with what was claimed before, though an old transaction keeps vacuum from removing it.
+func TestAClaimFromALargeBacklogReadsWhatOneFromASmallBacklogDoes(t *testing.T) {
+	b := open(t)
+	b.exec(t, `ALTER TABLE eventsvc.owed SET (autovacuum_enabled = off)`)
+	small, large := b.target(t, "small"), b.target(t, "large")
+	for target, n := range map[event.TargetID]int{small: 10, large: 100_000} {
+		b.exec(t, `INSERT INTO eventsvc.owed (id, event_id, target_id, max_attempts, available_at, owed_since)
+			SELECT gen_random_uuid(), gen_random_uuid(), $1, 20, now() - interval '6 hours' + n * interval '100 ms', now() FROM generate_series(1, $2::integer) n`, int32(target), n)
+	}
+	b.exec(t, `ANALYZE eventsvc.owed`)
+	old, err := b.pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Rollback(t.Context())
+	if _, err := old.Exec(t.Context(), `SELECT count(*) FROM eventsvc.owed`); err != nil {
+		t.Fatal(err)
+	}
+	// Half have failed since.
+	var floor time.Time
+	err = b.pool.QueryRow(t.Context(), `
+		WITH gone AS (
+		  UPDATE eventsvc.owed SET available_at = now() + interval '1 hour'
+		  WHERE target_id = $1 AND available_at < now() - interval '6 hours' + 50000 * interval '100 ms' RETURNING 1)
+		SELECT now() - interval '6 hours' + (SELECT count(*) FROM gone) * interval '100 ms'`, int32(large)).Scan(&floor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	floor = floor.Add(-2 * time.Second)
+	reads := func(target event.TargetID, floor time.Time) int {
+		t.Helper()
+		plan := explainWith(t, b, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ", ledger.SQLClaim, pgx.NamedArgs{"targets": []int32{int32(target)}, "quotas": []int32{10},
+			"floors": []time.Time{floor}, "leases": []time.Duration{time.Minute}, "worker": 1, "max_claims": 10})
+		var of []struct {
+			Plan struct {
+				Hit  int `json:"Shared Hit Blocks"`
+				Read int `json:"Shared Read Blocks"`
+			}
+		}
+		if err := json.Unmarshal([]byte(plan), &of); err != nil {
+			t.Fatal(err)
+		}
+		return of[0].Plan.Hit + of[0].Plan.Read
+	}
+	few, many := reads(small, time.Now().Add(-24*time.Hour)), reads(large, floor)
+	// Of those that are gone some twenty are above the floor.
+	if few < 20 || many > few+60 {
+		t.Errorf("a claim reads %d pages for a target that is owed 10, and %d for one that is owed 50,000", few, many)
 	}
 }
