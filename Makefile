@@ -3,10 +3,10 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --warn-undefined-variables --no-builtin-rules
 
-.PHONY: help build test test-race check fmt vet lint openapi openapi-check migrate-new run up down e2e bench cover clean
+.PHONY: help build test test-race check fmt vet lint openapi openapi-check migrate-new run up down e2e bench bench-isolation cover clean
 
 help: ## Show this
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 build: ## Build bin/eventsvc
 	CGO_ENABLED=0 go build -trimpath -o bin/eventsvc ./cmd/eventsvc
@@ -44,6 +44,9 @@ openapi-check:
 
 bench: ## Benchmarks of the hot path, with allocations
 	go test -run '^$$' -bench . -benchmem ./internal/... ./api
+
+bench-isolation: ## How long a healthy receiver waits beside unhealthy ones; see BENCHMARKS.md
+	go test -run '^$$' -bench Isolation -benchtime 1x -timeout 20m ./e2e
 
 cover: ## Coverage by package
 	go test -coverprofile=cover.out ./... && go tool cover -func=cover.out | tail -1
