@@ -161,7 +161,7 @@ func references(s *session, id uint32) {
 
 // framed are those that offer HTTP/2.
 func framed() []animal {
-	zeros := make([]byte, 1<<14)
+	zeros, squeezed := make([]byte, 1<<14), []byte(bomb()[:8<<10])
 	return []animal{
 		{"h2", once(func(s *session, id uint32) {
 			s.answer(id, false, ":status", "200")
@@ -182,7 +182,7 @@ func framed() []animal {
 		}), "", 200, []string{"response.body", "hi"}, 1},
 		{"h2, gzip bomb", once(func(s *session, id uint32) {
 			s.answer(id, false, ":status", "200", "content-encoding", "gzip")
-			s.WriteData(id, true, []byte(bomb()[:8<<10]))
+			s.WriteData(id, true, squeezed)
 		}), "", 200, []string{"response.body", "H4sI*", "response.body_cut", "true"}, 1},
 		{"h2, NUL", once(func(s *session, id uint32) {
 			s.answer(id, false, ":status", "200")
@@ -278,7 +278,7 @@ func framed() []animal {
 		{"h2, no streams", frames(func(s *session) {
 			s.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 0})
 			s.drain()
-		}), "timeout", 0, nil, 1},
+		}), "timeout or connect", 0, nil, 1},
 
 		{"h2, HTTP/1.1 instead", frames(func(s *session) {
 			io.WriteString(s.conn, fine+"Content-Length: 0\r\n\r\n")

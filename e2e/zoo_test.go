@@ -90,7 +90,7 @@ func begin(t *testing.T, p *process, ca authority, a *animal, name string) *visi
 	v := &visit{animal: a, keeper: &keeper{T: t, ca: ca}, receiver: name}
 	// A second is all that silence gets; who talks is not judged by how busy this machine is.
 	timeout := "15s"
-	if a.class == "timeout" {
+	if strings.HasPrefix(a.class, "timeout") {
 		timeout = "1s"
 	}
 	p.declare(t, name, `{"events":["`+name+`"],"url":"`+a.habitat(v.keeper)+`","max_attempts":1,"timeout":"`+timeout+`"}`)
@@ -130,8 +130,9 @@ func (v *visit) end(t *testing.T, p *process) {
 	if lines := strings.Count(p.log.String(), "receiver "+v.receiver+" failed delivery"); (lines == 1) != (v.class != "") || lines > 1 {
 		t.Errorf("%d lines of the failure log", lines)
 	}
-	if conns, requests := v.counted(); requests != v.animal.requests || conns > 1 {
-		t.Errorf("asked %d times on %d connections, want %d", requests, conns, v.animal.requests)
+	// A connection that says at once that it takes nothing may be left for another.
+	if conns, requests := v.counted(); requests != v.animal.requests || conns > 8 || conns > 1 && !strings.HasPrefix(v.animal.name, "h2") {
+		t.Errorf("%s: asked %d times on %d connections, want %d", v.animal.name, requests, conns, v.animal.requests)
 	}
 }
 

@@ -64,7 +64,7 @@ func New(o Options) *Courier {
 		source: o.Source,
 		transport: &http.Transport{
 			Proxy:                  nil, // it would be given names; see proxy
-			DialContext:            dial,
+			DialContext:            bounded(dial),
 			TLSHandshakeTimeout:    tlsTimeout,
 			DisableCompression:     true,
 			MaxResponseHeaderBytes: maxResponseHeaders,
@@ -90,7 +90,7 @@ func (c *Courier) Attempt(ctx context.Context, claim *event.Claim) event.Verdict
 	ctx, cancel := context.WithTimeout(ctx, claim.To.Receiver.Timeout)
 	defer cancel()
 	seen := &sighting{began: began}
-	req, err := c.request(httptrace.WithClientTrace(ctx, seen.trace()), claim, began)
+	req, err := c.request(countDials(httptrace.WithClientTrace(ctx, seen.trace())), claim, began)
 	if err != nil {
 		return undeliverable(err, began)
 	}

@@ -47,6 +47,8 @@ func classify(ctx context.Context, err error, timeout time.Duration) (event.Clas
 		return event.ClassDNS, dnsReason(dns)
 	case isTLS(err):
 		return event.ClassTLS, tlsReason(err, time.Now())
+	case errors.Is(err, errTooManyDials):
+		return event.ClassConnect, "the receiver takes no request on any connection that it accepts"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return event.ClassConnect, "nothing listens there: connection refused"
 	case errors.As(err, &op) && op.Op == "dial":
@@ -78,7 +80,7 @@ func withoutURL(err error) error {
 // values for little of it; what is written once it has seen that fails as on a connection
 // that is closed.
 func closedEarly(err error) bool {
-	return errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "server closed idle connection") || strings.HasSuffix(err.Error(), "EOF")
+	return errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "server closed idle connection") || strings.Contains(err.Error(), "cannot rewind body after connection loss") || strings.HasSuffix(err.Error(), "EOF")
 }
 
 func guardedReason(err error) string {

@@ -41,6 +41,7 @@ func TestAReasonSaysWhatHappenedAndNeverWhatANameResolvesTo(t *testing.T) {
 		{op("dial", &net.DNSError{Err: "i/o timeout", Name: "db.inside", Server: "10.9.8.7", IsTimeout: true}), event.ClassDNS, "the host's name did not resolve in time"},
 		{&net.OpError{Op: "local error", Err: errors.New("tls: bad record MAC")}, event.ClassTLS, "no TLS connection: tls: bad record MAC"},
 		{fmt.Errorf("write: %w", op("write", net.ErrClosed)), event.ClassConnect, "the connection was closed before an answer came"},
+		{errors.New("net/http: cannot rewind body after connection loss"), event.ClassConnect, "the connection was closed before an answer came"},
 		{io.ErrUnexpectedEOF, event.ClassConnect, "the connection was closed before an answer came"},
 		{errors.New("net/http: TLS handshake timeout"), event.ClassTLS, "no TLS connection: TLS handshake timeout"},
 		{errors.New("net/http: HTTP/1.x transport connection broken: malformed HTTP status code \"x\""), event.ClassProtocol, "the answer is no HTTP answer: malformed HTTP status code \"x\""},

@@ -342,7 +342,7 @@ func TestAnAttemptThatIsNotAnsweredHoldsUpNoOtherOnItsConnection(t *testing.T) {
 	for name, settings := range map[string][]http2.Setting{"many at once": nil, "one at a time": {{ID: http2.SettingMaxConcurrentStreams, Val: 1}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			first := make(chan bool, 1)
+			first, taken := make(chan bool, 1), make(chan bool)
 			first <- true
 			p := listen2(t, a, func(s *session) {
 				s.WriteSettings(settings...)
@@ -353,6 +353,7 @@ func TestAnAttemptThatIsNotAnsweredHoldsUpNoOtherOnItsConnection(t *testing.T) {
 					}
 					select {
 					case <-first: // is left without an answer
+						close(taken)
 					default:
 						s.answer(id, true, ":status", "200")
 					}
@@ -363,7 +364,7 @@ func TestAnAttemptThatIsNotAnsweredHoldsUpNoOtherOnItsConnection(t *testing.T) {
 			go func() {
 				slow <- courier.Attempt(context.Background(), claimFor(p.url(), func(r *event.Receiver) { r.Timeout = 3 * time.Second }))
 			}()
-			<-p.came
+			<-taken
 			for range 20 {
 				if v := attempt(t, courier, claimFor(p.url())); v.Ruling != event.Success || v.Duration > 2*time.Second {
 					t.Errorf("%s %s after %s", v.Ruling, v.Reason, v.Duration)

@@ -69,7 +69,7 @@ func (c *Courier) Tell(ctx context.Context, to *event.Target, n *event.Notice) e
 
 // notice is a request of the service's own, in the format standard, signed as of now.
 func (c *Courier) notice(ctx context.Context, url, id string, body []byte, secrets []event.Secret, keys []event.SigningKey) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, io.NopCloser(bytes.NewReader(body)))
+	req, err := http.NewRequestWithContext(countDials(ctx), http.MethodPost, url, io.NopCloser(bytes.NewReader(body)))
 	if err != nil {
 		return nil, withoutURL(err)
 	}
