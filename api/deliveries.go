@@ -172,6 +172,9 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveryFilter) (*page[
 	if err != nil {
 		return nil, err
 	}
+	if err := in.checkType(in.Type); err != nil {
+		return nil, err
+	}
 	tenant, err := bindTenant(ctx, "/tenant", in.Tenant)
 	if err != nil {
 		return nil, s.explain(ctx, err)

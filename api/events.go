@@ -308,6 +308,9 @@ func (s *server) listEvents(ctx context.Context, in *eventFilter) (*page[Fact], 
 	if err != nil {
 		return nil, err
 	}
+	if err := in.checkType(in.Type); err != nil {
+		return nil, err
+	}
 	tenant, err := bindTenant(ctx, "/tenant", in.Tenant)
 	if err != nil {
 		return nil, s.explain(ctx, err)

@@ -62,6 +62,17 @@ func (in *PageInput) after(list string) (string, error) {
 	return c.After, nil
 }
 
+// checkType refuses a filter by a type that no event can have.
+func (in *PageInput) checkType(t string) error {
+	if !in.query.Has("type") {
+		return nil
+	}
+	if err := event.CheckType(t); err != nil {
+		return problem("invalid-parameter", "query type: "+err.Error())
+	}
+	return nil
+}
+
 // start is after for lists that are ordered by id.
 func (in *PageInput) start(list string, p event.Prefix) (event.ID, error) {
 	after, err := in.after(list)

@@ -203,7 +203,9 @@ func fromHuma(status int, msg string, errs []error) huma.StatusError {
 	}
 	switch status {
 	case http.StatusRequestEntityTooLarge:
-		return problem("payload-too-large", "the request body is too large")
+		var limit int64
+		fmt.Sscanf(msg, "request body is too large limit=%d bytes", &limit)
+		return tooLargeFor(limit - 1) // it is told one more than is allowed
 	case http.StatusUnsupportedMediaType:
 		return problem("unsupported-media-type", "send the body as application/json")
 	case http.StatusRequestTimeout:

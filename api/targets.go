@@ -382,7 +382,7 @@ func (s *server) pauseTarget(ctx context.Context, in *TargetName, paused bool) (
 
 // rotating is the body of a rotation.
 type rotating struct {
-	Secret  string          `json:"secret,omitempty" doc:"The new secret, instead of a generated one: whsec_ and base64 of 24-64 bytes."`
+	Secret  *string         `json:"secret,omitempty" doc:"The new secret, instead of a generated one: whsec_ and base64 of 24-64 bytes."`
 	Overlap *event.Duration `json:"overlap,omitempty" doc:"For how long the old ones sign too; default 1d, 0s: not at all."`
 }
 
@@ -406,9 +406,9 @@ func (s *server) rotate(ctx context.Context, in *Request, receiver, target strin
 	}
 	var flaws event.Flaws
 	var given event.Secret
-	if b.Secret != "" {
+	if b.Secret != nil {
 		var err error
-		if given, err = event.ParseSecret(b.Secret); err != nil {
+		if given, err = event.ParseSecret(*b.Secret); err != nil {
 			flaws.Add("/secret", err.Error())
 		}
 	}

@@ -44,7 +44,7 @@ func TestTheCatalogueIsWrittenDown(t *testing.T) {
 	declare(t, r, "shop.zebra", func(d *registry.Declaration) {
 		d.Events = []event.Pattern{"order.placed", "order.cancelled"}
 		d.Description = "a | b <img src=x onerror=1>& `x` \u202e[y](z) *"
-		d.Headers, d.Secret = map[string]string{"x-canary": "canary"}, ""
+		d.Headers = map[string]string{"x-canary": "canary"}
 	})
 	declare(t, r, "shop.mailer", func(d *registry.Declaration) {
 		d.Events = []event.Pattern{"order.placed", "invoice.*"}

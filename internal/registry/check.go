@@ -93,7 +93,7 @@ func (d *Declaration) checkDestination(flaws *event.Flaws, checkURL func(string)
 		flaws.Add("/url", "is required: a receiver needs a destination, a url or fan_out")
 	case d.FanOut && d.URL != "":
 		flaws.Add("/fan_out", "and url exclude each other: with fan_out each target has a url of its own")
-	case d.FanOut && d.Secret != "":
+	case d.FanOut && d.Secret != nil:
 		flaws.Add("/secret", "has no meaning with fan_out: each target has a secret of its own")
 	case d.URL != "":
 		if err := checkURL(d.URL); err != nil {
@@ -105,8 +105,8 @@ func (d *Declaration) checkDestination(flaws *event.Flaws, checkURL func(string)
 			flaws.Add("/signatures/"+strconv.Itoa(i), "may be v1 or v1a")
 		}
 	}
-	if d.Secret != "" {
-		if _, err := event.ParseSecret(d.Secret); err != nil {
+	if d.Secret != nil {
+		if _, err := event.ParseSecret(*d.Secret); err != nil {
 			flaws.Add("/secret", err.Error())
 		}
 	}

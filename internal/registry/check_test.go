@@ -117,8 +117,8 @@ func TestEveryBoundOfADeclarationHoldsOnBothSides(t *testing.T) {
 			func(d *registry.Declaration) { d.Metadata = one("a/b", text("v", 1024)) },
 			func(d *registry.Declaration) { d.Metadata = one("a/b", text("v", 1025)) }, "/metadata/a~1b"},
 		"secret": {
-			func(d *registry.Declaration) { d.Secret = event.Secret(make([]byte, 24)).Reveal() },
-			func(d *registry.Declaration) { d.Secret = event.Secret(make([]byte, 23)).Reveal() }, "/secret"},
+			func(d *registry.Declaration) { d.Secret = new(event.Secret(make([]byte, 24)).Reveal()) },
+			func(d *registry.Declaration) { d.Secret = new(event.Secret(make([]byte, 23)).Reveal()) }, "/secret"},
 	} {
 		if got := flawsOf(t, c.good); got != nil {
 			t.Errorf("%s, within the bound: %v", name, got)
@@ -182,7 +182,7 @@ func TestEveryFlawIsToldAtOnce(t *testing.T) {
 	got := flawsOf(t, func(d *registry.Declaration) {
 		d.Events = []event.Pattern{"a..b", "ok", "*.c"}
 		d.URL = "http://denied"
-		d.Secret = "short"
+		d.Secret = new("short")
 		d.Mode = "inline"
 		d.MaxAttempts = ptr(0)
 		d.Timeout = duration(0)
@@ -210,7 +210,7 @@ func TestTheFlawOfALeaseNamesBothNumbers(t *testing.T) {
 }
 
 func TestAFlawNeverRepeatsASecret(t *testing.T) {
-	d := declaration(func(d *registry.Declaration) { d.Secret = "whsec_almostasecret" })
+	d := declaration(func(d *registry.Declaration) { d.Secret = new("whsec_almostasecret") })
 	if err := over(t, nil).Check(&d); err == nil || strings.Contains(err.Error(), "almostasecret") {
 		t.Errorf("got %v", err)
 	}

@@ -14,7 +14,7 @@ type Declaration struct {
 	URL               string            `json:"url,omitempty" doc:"Where events are POSTed: http or https." maxLength:"2000" example:"https://shop.example.com/hooks"`
 	FanOut            bool              `json:"fan_out,omitempty" doc:"Instead of a url: it has targets, each of which gets a delivery of its own."`
 	Signatures        []event.Signature `json:"signatures,omitempty" doc:"How requests are signed: v1 (HMAC) alone, or v1a (Ed25519) beside it." enum:"v1,v1a" default:"[\"v1\"]"`
-	Secret            string            `json:"secret,omitempty" doc:"Signing secret to use instead of a generated one: whsec_ and base64 of 24-64 bytes. Write only."`
+	Secret            *string           `json:"secret,omitempty" doc:"Signing secret to use instead of a generated one: whsec_ and base64 of 24-64 bytes. Write only."`
 	Mode              string            `json:"mode,omitempty" enum:"durable" default:"durable" doc:"When it runs and with which guarantee."`
 	Site              string            `json:"site,omitempty" enum:"relay" default:"relay" doc:"Where it runs."`
 	Lane              string            `json:"lane,omitempty" default:"default" doc:"Keeps work apart that must not queue behind other work." maxLength:"64"`

@@ -218,8 +218,8 @@ func (r *Registry) keepTargetKeys(ctx context.Context, tx pgx.Tx, receiver int32
 	return nil
 }
 
-func (r *Registry) sameSecret(ctx context.Context, tx pgx.Tx, target event.TargetID, given string) error {
-	if given == "" {
+func (r *Registry) sameSecret(ctx context.Context, tx pgx.Tx, target event.TargetID, given *string) error {
+	if given == nil {
 		return nil
 	}
 	rows, err := tx.Query(ctx, sqlLiveSecrets, pgx.NamedArgs{"target": int32(target), "kind": event.SignV1})
@@ -231,7 +231,7 @@ func (r *Registry) sameSecret(ctx context.Context, tx pgx.Tx, target event.Targe
 		return fmt.Errorf("read the live secrets: %w", err)
 	}
 	for _, sealed := range live {
-		if secret, err := r.o.Sealer.Open(target, sealed); err == nil && secret.Reveal() == given {
+		if secret, err := r.o.Sealer.Open(target, sealed); err == nil && secret.Reveal() == *given {
 			return nil
 		}
 	}
@@ -436,7 +436,7 @@ func (r *Registry) turn(ctx context.Context, before string, change func(tx pgx.T
 // storedForm is the declaration without its destination and secret, which have
 // columns of their own.
 func storedForm(d Declaration) ([]byte, error) {
-	d.URL, d.Secret = "", ""
+	d.URL, d.Secret = "", nil
 	d.Events = event.NormalizePatterns(d.Events)
 	stored, err := json.Marshal(d)
 	if err != nil {

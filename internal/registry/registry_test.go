@@ -116,7 +116,7 @@ func TestSecretsAreSealedInTheTableAndOpenedInTheBook(t *testing.T) {
 	r := over(t, pool)
 	made := declare(t, r, "k").Secret
 	given := event.Secret(bytes.Repeat([]byte{7}, 24))
-	put := declare(t, r, "given", func(d *registry.Declaration) { d.Secret = given.Reveal() })
+	put := declare(t, r, "given", func(d *registry.Declaration) { d.Secret = new(given.Reveal()) })
 	rows, err := pool.Query(t.Context(), `SELECT sealed FROM eventsvc.secrets ORDER BY id`)
 	if err != nil {
 		t.Fatal(err)
@@ -137,10 +137,10 @@ func TestSecretsAreSealedInTheTableAndOpenedInTheBook(t *testing.T) {
 	if got := b.Find("k", "").Secrets; len(got) != 1 || !bytes.Equal(got[0], made) || len(made) != 32 {
 		t.Errorf("got %v", got)
 	}
-	if _, err := r.Declare(t.Context(), "given", declaration(func(d *registry.Declaration) { d.Secret = made.Reveal() }), 0); !errors.Is(err, registry.ErrSecretSet) {
+	if _, err := r.Declare(t.Context(), "given", declaration(func(d *registry.Declaration) { d.Secret = new(made.Reveal()) }), 0); !errors.Is(err, registry.ErrSecretSet) {
 		t.Errorf("another secret in a declaration: %v", err)
 	}
-	if _, err := r.Declare(t.Context(), "given", declaration(func(d *registry.Declaration) { d.Secret = given.Reveal() }), 0); err != nil {
+	if _, err := r.Declare(t.Context(), "given", declaration(func(d *registry.Declaration) { d.Secret = new(given.Reveal()) }), 0); err != nil {
 		t.Errorf("its own secret in a declaration: %v", err)
 	}
 }
@@ -349,7 +349,7 @@ func TestEveryRuleOfADeclarationNamesItsField(t *testing.T) {
 		"a bad pattern":         {func(d *registry.Declaration) { d.Events = []event.Pattern{"a", "*.b"} }, "/events/1"},
 		"no url":                {func(d *registry.Declaration) { d.URL = "" }, "/url"},
 		"denied url":            {func(d *registry.Declaration) { d.URL = "http://denied" }, "/url"},
-		"bad secret":            {func(d *registry.Declaration) { d.Secret = "x" }, "/secret"},
+		"bad secret":            {func(d *registry.Declaration) { d.Secret = new("x") }, "/secret"},
 		"mode":                  {func(d *registry.Declaration) { d.Mode = "inline" }, "/mode"},
 		"site":                  {func(d *registry.Declaration) { d.Site = "task" }, "/site"},
 		"format":                {func(d *registry.Declaration) { d.Format = "xml" }, "/format"},

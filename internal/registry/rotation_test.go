@@ -61,7 +61,7 @@ func TestWhileASecretIsRotatedBothSignNewestFirst(t *testing.T) {
 		t.Fatalf("%d secrets are live", len(got))
 	}
 	for _, live := range []event.Secret{next, put.Secret} {
-		if _, err := r.Declare(t.Context(), "k", declaration(func(d *registry.Declaration) { d.Secret = live.Reveal() }), 0); err != nil {
+		if _, err := r.Declare(t.Context(), "k", declaration(func(d *registry.Declaration) { d.Secret = new(live.Reveal()) }), 0); err != nil {
 			t.Errorf("a live secret in a declaration: %v", err)
 		}
 	}
@@ -71,7 +71,7 @@ func TestWhileASecretIsRotatedBothSignNewestFirst(t *testing.T) {
 	if got := secretsOf(t, r, "k"); len(got) != 1 || !bytes.Equal(got[0], next) {
 		t.Errorf("after the overlap %d secrets are live", len(got))
 	}
-	if _, err := r.Declare(t.Context(), "k", declaration(func(d *registry.Declaration) { d.Secret = put.Secret.Reveal() }), 0); !errors.Is(err, registry.ErrSecretSet) {
+	if _, err := r.Declare(t.Context(), "k", declaration(func(d *registry.Declaration) { d.Secret = new(put.Secret.Reveal()) }), 0); !errors.Is(err, registry.ErrSecretSet) {
 		t.Errorf("an expired secret in a declaration: %v", err)
 	}
 }

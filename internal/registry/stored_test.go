@@ -35,7 +35,7 @@ func TestADeclarationIsReadBackAsItWasWrittenWithoutItsSecret(t *testing.T) {
 		d.Headers, d.Metadata = one("X-A", "b"), one("owner", "shop")
 	})
 	given := d
-	given.Secret = event.Secret(make([]byte, 24)).Reveal()
+	given.Secret = new(event.Secret(make([]byte, 24)).Reveal())
 	put, err := r.Declare(t.Context(), "k", given, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestARefusedDeclarationWritesNothing(t *testing.T) {
 	pool := pgtest.New(t)
 	r := over(t, pool)
 	before := revision(t, pool)
-	_, err := r.Declare(t.Context(), "k", declaration(func(d *registry.Declaration) { d.Secret = "whsec_x" }), 0)
+	_, err := r.Declare(t.Context(), "k", declaration(func(d *registry.Declaration) { d.Secret = new("whsec_x") }), 0)
 	var flaws event.Flaws
 	if !errors.As(err, &flaws) || flaws[0].Pointer != "/secret" {
 		t.Errorf("got %v", err)

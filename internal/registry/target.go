@@ -18,7 +18,7 @@ import (
 // leaves out is as the receiver says.
 type TargetDeclaration struct {
 	URL         string            `json:"url,omitempty" doc:"Where its events are POSTed: http or https." maxLength:"2000" example:"https://shop.example.com/hooks"`
-	Secret      string            `json:"secret,omitempty" doc:"Signing secret to use instead of a generated one: whsec_ and base64 of 24-64 bytes. Write only."`
+	Secret      *string           `json:"secret,omitempty" doc:"Signing secret to use instead of a generated one: whsec_ and base64 of 24-64 bytes. Write only."`
 	Tenant      string            `json:"tenant,omitempty" doc:"Only this tenant's events." maxLength:"255"`
 	Events      []event.Pattern   `json:"events,omitempty" doc:"Of the receiver's events only these. Default: all of them." maxItems:"200"`
 	Filter      string            `json:"filter,omitempty" doc:"Of those only events that meet this condition, in CEL over event, on top of the receiver's." maxLength:"4096" example:"event.data.total > 100"`
@@ -72,8 +72,8 @@ func (r *Registry) CheckTarget(below, name string, d *TargetDeclaration) event.F
 	} else if err := r.o.CheckURL(d.URL); err != nil {
 		flaws.Add("/url", err.Error())
 	}
-	if d.Secret != "" {
-		if _, err := event.ParseSecret(d.Secret); err != nil {
+	if d.Secret != nil {
+		if _, err := event.ParseSecret(*d.Secret); err != nil {
 			flaws.Add("/secret", err.Error())
 		}
 	}
@@ -204,9 +204,9 @@ func (r *Registry) putTargets(ctx context.Context, tx pgx.Tx, of *Receiver, ways
 		if !ok {
 			fresh = append(fresh, t.Name)
 			secret := newSecret()
-			if t.Secret != "" {
+			if t.Secret != nil {
 				var err error
-				if secret, err = event.ParseSecret(t.Secret); err != nil {
+				if secret, err = event.ParseSecret(*t.Secret); err != nil {
 					return nil, event.Flaws{{Pointer: "/secret", Message: err.Error()}}
 				}
 			}
@@ -301,7 +301,7 @@ func (r *Registry) firstSecrets(ctx context.Context, tx pgx.Tx, ids map[string]e
 }
 
 func storedTarget(d TargetDeclaration) (string, error) {
-	d.URL, d.Secret = "", ""
+	d.URL, d.Secret = "", nil
 	if d.Events != nil {
 		d.Events = event.NormalizePatterns(d.Events)
 	}
