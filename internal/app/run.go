@@ -124,7 +124,7 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 		return nil, err
 	}
 	h := &house{Process: p, pools: pools, tel: tel, gauge: &gauge{pool: pools.health}, policy: p.Config.policy()}
-	h.courier = webhook.New(webhook.Options{Version: p.Version, Source: p.Config.Source, Policy: h.policy, Proxy: p.Config.proxy()})
+	h.courier = webhook.New(webhook.Options{Version: p.Version, Source: p.Config.Source, Policy: h.policy, Proxy: p.Config.proxy(), HTTP1: !p.Config.HTTP2})
 	h.bell = pg.NewBell(pools.health, p.Log)
 	h.registry = registry.New(pools.api, registry.Options{Defaults: p.Config.defaults(), Sealer: sealer, CheckURL: h.policy.CheckURL})
 	h.book = h.registry.NewBook(p.Log)

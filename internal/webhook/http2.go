@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"net/http"
 	"regexp"
 	"strings"
@@ -38,12 +39,42 @@ func http2Config() *http.HTTP2Config {
 // resets is what net/http says of a stream that was reset, by whichever side.
 var resets = regexp.MustCompile(`stream error: stream ID \d+; ([A-Z0-9_]+)(; received from peer)?`)
 
+// nobodyTook reports whether no connection took a request. Where one turns out full or closed
+// as it was chosen, net/http would look for another, and finds that it has closed the body
+// that it had not read.
+func nobodyTook(err error) bool {
+	return errors.Is(err, errCrowded) || strings.Contains(err.Error(), "http2: client conn not usable") ||
+		strings.Contains(err.Error(), "http2: no cached connection") || strings.Contains(err.Error(), "cannot rewind body after connection loss")
+}
+
+// wantsHTTP1 reports whether a peer asks for HTTP/1.1, of one request or of all.
+func wantsHTTP1(err error) bool {
+	reset := resets.FindStringSubmatch(err.Error())
+	return reset != nil && reset[1] == "HTTP_1_1_REQUIRED" && reset[2] != "" || goneHTTP1.MatchString(err.Error())
+}
+
+var goneHTTP1 = regexp.MustCompile(`GOAWAY .*ErrCode[:=]HTTP_1_1_REQUIRED`)
+
+// refusedStream reports whether a peer says that it has not looked at a request.
+func refusedStream(err error) bool {
+	reset := resets.FindStringSubmatch(err.Error())
+	return reset != nil && reset[1] == "REFUSED_STREAM" && reset[2] != ""
+}
+
 // http2Failure is the class and reason of an error of HTTP/2, which net/http tells in
 // text alone. What a peer says in a GOAWAY is not repeated.
 func http2Failure(err error) (class event.Class, reason string, found bool) {
 	text := err.Error()
 	reset := resets.FindStringSubmatch(text)
 	switch {
+	case errors.Is(err, errFlood):
+		return event.ClassProtocol, errFlood.Error(), true
+	case wantsHTTP1(err):
+		return event.ClassConnect, "the receiver asks for HTTP/1.1 (HTTP_1_1_REQUIRED), which is spoken to it for the next hour", true
+	case refusedStream(err):
+		return event.ClassConnect, "the receiver did not take the request (REFUSED_STREAM)", true
+	case strings.Contains(text, "graceful shutdown GOAWAY"):
+		return event.ClassConnect, "the receiver closed the connection (GOAWAY) and did not take the request", true
 	case reset != nil && reset[2] != "":
 		return event.ClassConnect, "the receiver reset the request (" + reset[1] + ") before an answer came", true
 	case reset != nil:
@@ -51,7 +82,8 @@ func http2Failure(err error) (class event.Class, reason string, found bool) {
 	case strings.Contains(text, "GOAWAY"):
 		return event.ClassConnect, "the receiver closed the connection (GOAWAY) before an answer came", true
 	case strings.Contains(text, "http2: client connection lost"), strings.Contains(text, "http2: client connection force closed"),
-		strings.Contains(text, "http2: client conn is closed"), strings.Contains(text, "http2: client conn not usable"):
+		strings.Contains(text, "http2: client conn is closed"), strings.Contains(text, "http2: client conn not usable"),
+		strings.Contains(text, "http2: client conn could not be established"):
 		return event.ClassConnect, "the connection was lost before an answer came", true
 	case strings.Contains(text, "http2: timeout awaiting response headers"):
 		return event.ClassTimeout, "the receiver took too long to answer", true

@@ -1,12 +1,11 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"time"
 
@@ -52,24 +51,29 @@ func (c *Courier) Tell(ctx context.Context, to *event.Target, n *event.Notice) e
 	if err := sendable(to.Receiver.OnFailure); err != nil {
 		return fmt.Errorf("on_failure cannot be told: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.Receiver.OnFailure, io.NopCloser(bytes.NewReader(body)))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	seen := &sighting{began: now}
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, seen.trace(ctx)), http.MethodPost, to.Receiver.OnFailure, nil)
 	if err != nil {
 		return fmt.Errorf("on_failure is no address: %w", withoutURL(err))
 	}
-	req.GetBody = nil
-	req.ContentLength = int64(len(body))
 	id, stamp := n.WebhookID+"_failure_"+strconv.Itoa(n.Attempt), strconv.FormatInt(now.Unix(), 10)
 	req.Header.Set("User-Agent", c.agent)
 	req.Header.Set("Content-Type", contentType(event.FormatStandard))
 	req.Header.Set("Webhook-Id", id)
 	req.Header.Set("Webhook-Timestamp", stamp)
 	req.Header.Set("Webhook-Signature", sign(to.Secrets, to.Keys, id, stamp, body))
-	resp, err := c.transport.RoundTrip(req)
+	resp, err := c.wire.send(req, body, seen)
 	if err != nil {
+		seen.leave(false)
 		_, reason := explain(ctx, err, 0)
 		return fmt.Errorf("%s", reason)
 	}
-	defer resp.Body.Close()
+	seen.hear(resp, cancel, func() bool { _, whole := testimony(resp); return whole })
+	if odd, found := oddStatus(resp); found {
+		return fmt.Errorf("%s", odd.Reason)
+	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return fmt.Errorf("it %s", answered(resp.StatusCode))
 	}

@@ -1,0 +1,161 @@
+package webhook
+
+import (
+	"crypto/tls"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+)
+
+// strict1 is a courier that knows an authority and was told to speak HTTP/1.1 alone.
+func (a authority) strict1(t *testing.T) *Courier {
+	t.Helper()
+	c := New(Options{Policy: NewPolicy(netip.MustParsePrefix("127.0.0.1/32")), HTTP1: true})
+	t.Cleanup(c.CloseIdle)
+	trust(c, a.cert)
+	return c
+}
+
+func TestHTTP1AloneIsSpokenWhereItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	server, protocols := secure(t, &tls.Config{Certificates: []tls.Certificate{a.issue("127.0.0.1", -time.Hour, time.Hour)}})
+	c := a.strict1(t)
+	if v := attempt(t, c, claimFor(server.URL)); v.Ruling != event.Success {
+		t.Errorf("got %+v", v)
+	}
+	if got := <-protocols; got != "HTTP/1.1" {
+		t.Errorf("spoke %s", got)
+	}
+	claim := claimFor(server.URL)
+	claim.To.Receiver.OnFailure = server.URL
+	if err := c.Tell(t.Context(), claim.To, &event.Notice{}); err != nil {
+		t.Error(err)
+	}
+	if got := <-protocols; got != "HTTP/1.1" {
+		t.Errorf("on_failure was told by %s", got)
+	}
+}
+
+// both is a receiver whose HTTP/2 follows a script, and whose HTTP/1.1 answers 200.
+func both(t *testing.T, a authority, script func(s *session)) (p *peer2, spoken func() int) {
+	t.Helper()
+	p = &peer2{script: script, came: make(chan struct{}, 1000)}
+	asked := make(chan bool, 1000)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- true }))
+	server.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
+		"h2": func(_ *http.Server, c *tls.Conn, _ http.Handler) { p.serve(c) },
+	}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{a.issue("127.0.0.1", -time.Hour, time.Hour)}, NextProtos: []string{"h2", "http/1.1"}}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	p.Listener = server.Listener
+	t.Cleanup(func() { p.closeConns(); server.CloseClientConnections(); server.Close() })
+	return p, func() int { return len(asked) }
+}
+
+// A peer that offers HTTP/2 and then takes no request over it is not unreachable: it is
+// spoken to by HTTP/1.1 for an hour.
+func TestAPeerWhoseHTTP2TakesNoRequestIsSpokenToByHTTP1(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	for name, c := range map[string]struct {
+		script func(s *session)
+		lost   int // attempts
+	}{
+		"HTTP_1_1_REQUIRED": {once(func(s *session, id uint32) { s.WriteRSTStream(id, http2.ErrCodeHTTP11Required) }), 1},
+		"GOAWAY":            {once(func(s *session, _ uint32) { s.WriteGoAway(0, http2.ErrCodeHTTP11Required, nil); s.Conn.Close() }), 1},
+		"refused streams": {func(s *session) {
+			s.WriteSettings()
+			for id := s.await(true); id != 0; id = s.await(true) {
+				s.WriteRSTStream(id, http2.ErrCodeRefusedStream)
+			}
+		}, refusalsMost},
+		"no streams": {func(s *session) {
+			s.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 0})
+			s.drain()
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, spoken := both(t, a, c.script)
+			courier := a.trusting(t)
+			for n := range 6 {
+				v := attempt(t, courier, claimFor(p.url()))
+				if n < c.lost && v.Class != event.ClassConnect || n >= c.lost && v.Ruling != event.Success {
+					t.Errorf("attempt %d: %s %s %s", n+1, v.Ruling, v.Class, v.Reason)
+				}
+				if on2, on1 := p.requests(), spoken(); on2+on1 != n+1 || on2 != min(n+1, c.lost) {
+					t.Errorf("after attempt %d: %d requests over HTTP/2 and %d over HTTP/1.1", n+1, on2, on1)
+				}
+			}
+		})
+	}
+}
+
+// A peer that speaks HTTP/2 alone is not shut out for an hour by having refused some.
+func TestAPeerThatSpeaksNoHTTP1IsAskedByHTTP2Again(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	p := listen2(t, a, func(s *session) {
+		s.WriteSettings()
+		for id := s.await(true); id != 0; id = s.await(true) {
+			if s.peer.requests() <= refusalsMost {
+				s.WriteRSTStream(id, http2.ErrCodeRefusedStream)
+				continue
+			}
+			s.answer(id, true, ":status", "200")
+		}
+	})
+	courier := a.trusting(t)
+	for n, want := range []event.Class{event.ClassConnect, event.ClassConnect, event.ClassConnect, event.ClassTimeout, "", ""} {
+		v := attempt(t, courier, claimFor(p.url(), func(r *event.Receiver) { r.Timeout = time.Second }))
+		if v.Class != want {
+			t.Errorf("attempt %d: %s %s %s, want %s", n+1, v.Ruling, v.Class, v.Reason, want)
+		}
+	}
+}
+
+func TestWhatIsRememberedOfHostsEndsAndIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s staleHosts
+		s.add("a:443")
+		for range refusalsMost - 1 {
+			s.refused("b:443")
+			s.refused("c:443")
+		}
+		s.answered("c:443")
+		s.refused("c:443")
+		if !s.has("a:443") || s.has("b:443") || s.has("c:443") || s.has("a:8443") {
+			t.Errorf("got %+v", s.hosts)
+		}
+		if s.refused("b:443"); !s.has("b:443") {
+			t.Error("b is forgotten")
+		}
+		time.Sleep(staleFor)
+		if !s.has("a:443") {
+			t.Error("a is forgotten early")
+		}
+		time.Sleep(time.Nanosecond)
+		if s.has("a:443") || s.has("b:443") {
+			t.Error("a or b is remembered for too long")
+		}
+		for n := range 2 * maxStale {
+			s.add(strings.Repeat("x", n%7) + strconv.Itoa(n))
+		}
+		if len(s.hosts) > maxStale {
+			t.Errorf("%d hosts are remembered", len(s.hosts))
+		}
+	})
+}
