@@ -13,8 +13,8 @@ import (
 // HTTP/2 is spoken over TLS to whoever offers it. Go's client sends a request again within
 // one call where a peer refuses its stream or goes away; it does not where the body cannot
 // be rewound and has been looked at (golang.org/x/net/http2, shouldRetryRequest), so one
-// attempt is one request here too (P6). A request whose headers never left may be put on
-// another connection.
+// attempt is one request here too (P6). A request whose headers never left is put on
+// another connection (wire).
 
 // Bounds of a connection that many attempts share.
 const (
@@ -44,7 +44,7 @@ var resets = regexp.MustCompile(`stream error: stream ID \d+; ([A-Z0-9_]+)(; rec
 // that it had not read.
 func nobodyTook(err error) bool {
 	return errors.Is(err, errCrowded) || strings.Contains(err.Error(), "http2: client conn not usable") ||
-		strings.Contains(err.Error(), "http2: no cached connection") || strings.Contains(err.Error(), "cannot rewind body after connection loss")
+		strings.Contains(err.Error(), "http2: client conn could not be established") || strings.Contains(err.Error(), "http2: no cached connection") || strings.Contains(err.Error(), "cannot rewind body after connection loss")
 }
 
 // wantsHTTP1 reports whether a peer asks for HTTP/1.1, of one request or of all.
@@ -85,6 +85,8 @@ func http2Failure(err error) (class event.Class, reason string, found bool) {
 		strings.Contains(text, "http2: client conn is closed"), strings.Contains(text, "http2: client conn not usable"),
 		strings.Contains(text, "http2: client conn could not be established"):
 		return event.ClassConnect, "the connection was lost before an answer came", true
+	case strings.Contains(text, "header list larger than peer's advertised limit"):
+		return event.ClassProtocol, "the receiver takes no request with so many headers (MAX_HEADER_LIST_SIZE)", true
 	case strings.Contains(text, "http2: timeout awaiting response headers"):
 		return event.ClassTimeout, "the receiver took too long to answer", true
 	case strings.HasPrefix(text, "connection error: "), strings.HasPrefix(text, "http2: "):

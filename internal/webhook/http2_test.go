@@ -153,6 +153,17 @@ func once(say func(s *session, stream uint32)) func(s *session) {
 	}
 }
 
+// forever makes a script of what is said to one request without end.
+func forever(say func(s *session) error) func(s *session) {
+	return once(func(s *session, _ uint32) {
+		go io.Copy(io.Discard, s.Conn)
+		for say(s) == nil {
+		}
+	})
+}
+
+func noStatus(v event.Verdict) bool { return v.HTTPStatus == 0 }
+
 // P6 and P10 over HTTP/2: one row a peer, with the class it comes to and one request on the
 // wire, whatever would have Go's client ask again.
 func TestTheZooOfReceiversThatSpeakHTTP2(t *testing.T) {
@@ -205,6 +216,11 @@ func TestTheZooOfReceiversThatSpeakHTTP2(t *testing.T) {
 		"status abc":     {once(func(s *session, id uint32) { s.answer(id, true, ":status", "abc") }), event.Failure, event.ClassProtocol, "", nil},
 		"status 999":     {once(func(s *session, id uint32) { s.answer(id, true, ":status", "999") }), event.Failure, event.ClassProtocol, "", func(v event.Verdict) bool { return v.HTTPStatus == 999 }},
 		"status 101":     {once(func(s *session, id uint32) { s.answer(id, false, ":status", "101") }), event.Failure, event.ClassTimeout, "", nil},
+		"status -200":    {once(func(s *session, id uint32) { s.answer(id, true, ":status", "-200") }), event.Failure, event.ClassProtocol, ":status", noStatus},
+		"status +200":    {once(func(s *session, id uint32) { s.answer(id, true, ":status", "+200") }), event.Failure, event.ClassProtocol, ":status", noStatus},
+		"status 0200":    {once(func(s *session, id uint32) { s.answer(id, true, ":status", "0200") }), event.Failure, event.ClassProtocol, ":status", noStatus},
+		"status 70000":   {once(func(s *session, id uint32) { s.answer(id, true, ":status", "70000") }), event.Failure, event.ClassProtocol, ":status", noStatus},
+		"two statuses":   {once(func(s *session, id uint32) { s.answer(id, true, ":status", "200", ":status", "500") }), event.Failure, event.ClassProtocol, "", noStatus},
 		"silence":        {once(func(*session, uint32) {}), event.Failure, event.ClassTimeout, "no answer within 1s", nil},
 		"no window": {func(s *session) {
 			s.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
@@ -221,6 +237,55 @@ func TestTheZooOfReceiversThatSpeakHTTP2(t *testing.T) {
 				}
 			}
 		}), event.Failure, event.ClassProtocol, "", nil},
+		"early hints, 100000 times": {once(func(s *session, id uint32) {
+			for range 100_000 {
+				if s.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: s.head(":status", "103"), EndHeaders: true}) != nil {
+					return
+				}
+			}
+		}), event.Failure, event.ClassProtocol, "", nil},
+		"SETTINGS flood": {once(func(s *session, id uint32) {
+			for range 5000 {
+				if s.WriteSettings(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0}) != nil {
+					return
+				}
+			}
+			s.answer(id, true, ":status", "200")
+		}), event.Success, "", "", nil},
+		"SETTINGS without end":         {forever(func(s *session) error { return s.WriteSettings() }), event.Failure, event.ClassProtocol, "sent more than any answer", nil},
+		"PINGs without end":            {forever(func(s *session) error { return s.WritePing(false, [8]byte{}) }), event.Failure, event.ClassProtocol, "sent more than any answer", nil},
+		"unknown frames without end":   {forever(func(s *session) error { return s.WriteRawFrame(0x77, 0, 0, make([]byte, 100)) }), event.Failure, event.ClassProtocol, "sent more than any answer", nil},
+		"empty frames without end":     {forever(func(s *session) error { return s.WriteRawFrame(0x77, 0, 0, nil) }), event.Failure, event.ClassProtocol, "sent more than any answer", nil},
+		"window of a stream overflows": {once(func(s *session, id uint32) { s.WriteWindowUpdate(id, 1<<31-1) }), event.Failure, event.ClassProtocol, "FLOW_CONTROL_ERROR", nil},
+		"window overflows":             {once(func(s *session, _ uint32) { s.WriteWindowUpdate(0, 1<<31-1) }), event.Failure, event.ClassProtocol, "FLOW_CONTROL_ERROR", nil},
+		"push": {once(func(s *session, id uint32) {
+			s.WritePushPromise(http2.PushPromiseParam{StreamID: id, PromiseID: 2, BlockFragment: s.head(":method", "GET"), EndHeaders: true})
+		}), event.Failure, event.ClassProtocol, "PROTOCOL_ERROR", nil},
+		"data before headers":        {once(func(s *session, id uint32) { s.WriteData(id, true, []byte("hi")) }), event.Failure, event.ClassProtocol, "PROTOCOL_ERROR", nil},
+		"data that nobody asked for": {once(func(s *session, id uint32) { s.WriteData(id+2, true, []byte("hi")) }), event.Failure, event.ClassProtocol, "PROTOCOL_ERROR", nil},
+		"data beyond its length": {once(func(s *session, id uint32) {
+			s.answer(id, false, ":status", "200", "content-length", "2")
+			s.WriteData(id, true, []byte("hello"))
+		}), event.Success, "", "", keeps("he")},
+		"less data than its length": {once(func(s *session, id uint32) {
+			s.answer(id, false, ":status", "200", "content-length", "9")
+			s.WriteData(id, true, []byte("hi"))
+		}), event.Success, "", "", keeps("hi")},
+		"trailers of 10 MiB": {once(func(s *session, id uint32) {
+			s.answer(id, false, ":status", "200")
+			s.WriteData(id, false, []byte("hi"))
+			s.flood(id, "x-a", 10<<10, true)
+		}), event.Success, "", "", keeps("hi")},
+		"headers and no more": {once(func(s *session, id uint32) { s.answer(id, false, ":status", "200") }), event.Success, "", "", keeps("")},
+		"no window, and an answer that does not end": {func(s *session) {
+			s.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			s.answer(s.await(false), false, ":status", "200")
+			s.drain()
+		}, event.Success, "", "", nil},
+		"no room for headers": {func(s *session) {
+			s.WriteSettings(http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: 10})
+			s.drain()
+		}, event.Failure, event.ClassProtocol, "MAX_HEADER_LIST_SIZE", nil},
 		"PING flood": {once(func(s *session, id uint32) {
 			for n := range 5000 {
 				if s.WritePing(false, [8]byte{byte(n)}) != nil {
@@ -269,7 +334,7 @@ func TestTheZooOfReceiversThatSpeakHTTP2(t *testing.T) {
 				}
 			}
 			courier.CloseIdle()
-			if n := p.requests(); n > 1 || n == 0 && name != "hang-up before" {
+			if n := p.requests(); n > 1 || n == 0 && name != "hang-up before" && name != "no room for headers" {
 				t.Errorf("%d requests on the wire, want 1", n)
 			}
 		})

@@ -25,9 +25,10 @@ type line struct {
 	spoils    bool // one of them found it wanting
 	uses      int
 	allowance int           // bytes that may yet be read
-	wrote     int           // writes so far
-	preface   int           // which of them is the connection preface; 0: the handshake goes on
-	settled   chan struct{} // closed once the peer's settings were read
+	sealed    int           // records written that look like data
+	expected  int           // of them, until the peer's settings were read; 0: not known yet
+	settled   bool          // they were
+	ready     chan struct{} // closed then
 }
 
 // Bounds of lines.
@@ -73,7 +74,7 @@ func (ls *lines) dial(by func(context.Context, string, string) (net.Conn, error)
 		if err != nil {
 			return nil, err
 		}
-		l := &line{Conn: conn, of: ls, host: host, allowance: allowancePerAttempt, settled: make(chan struct{})}
+		l := &line{Conn: conn, of: ls, host: host, allowance: allowancePerAttempt, ready: make(chan struct{})}
 		seen.dialled(l)
 		return l, nil
 	}
@@ -86,6 +87,15 @@ func lineOf(conn net.Conn) *line {
 		return nil
 	}
 	l, _ := secure.NetConn().(*line)
+	if l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.expected = 2 // the preface, and the acknowledgement
+		if secure.ConnectionState().Version >= tls.VersionTLS13 {
+			l.expected++ // the end of the handshake
+		}
+		l.settle()
+	}
 	return l
 }
 
@@ -106,23 +116,32 @@ func (l *line) Read(p []byte) (int, error) {
 // writes next after the preface where no request is let go before.
 func (l *line) Write(p []byte) (int, error) {
 	l.mu.Lock()
-	l.wrote++
-	if l.preface > 0 && l.wrote == l.preface+1 {
-		close(l.settled)
+	if !l.settled {
+		l.sealed += sealed(p)
+		l.settle()
 	}
 	l.mu.Unlock()
 	return l.Conn.Write(p)
 }
 
-// shaken is told that the handshake is over: what is written next is the preface.
-func (l *line) shaken() {
-	if l == nil {
-		return
+// sealed counts the records of TLS that look like data. Those of TLS 1.3 do from the end of
+// the handshake.
+func sealed(records []byte) (n int) {
+	const header, data = 5, 23
+	for len(records) >= header {
+		if records[0] == data {
+			n++
+		}
+		records = records[min(len(records), header+int(records[3])<<8+int(records[4])):]
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.preface == 0 {
-		l.preface = l.wrote + 1
+	return n
+}
+
+// settle requires mu.
+func (l *line) settle() {
+	if !l.settled && l.expected > 0 && l.sealed >= l.expected {
+		l.settled = true
+		close(l.ready)
 	}
 }
 
@@ -135,7 +154,7 @@ func (l *line) awaitSettings(ctx context.Context) {
 	patience, cancel := context.WithTimeout(ctx, settingsPatience)
 	defer cancel()
 	select {
-	case <-l.settled:
+	case <-l.ready:
 	case <-patience.Done():
 	}
 }

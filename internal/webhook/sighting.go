@@ -36,10 +36,7 @@ func (s *sighting) trace(ctx context.Context) *httptrace.ClientTrace {
 		ConnectStart:      func(string, string) { note(&s.connect) },
 		ConnectDone:       func(string, string, error) { took(&s.connect, &s.timings.Connect) },
 		TLSHandshakeStart: func() { note(&s.tls) },
-		TLSHandshakeDone: func(tls.ConnectionState, error) {
-			took(&s.tls, &s.timings.TLS)
-			s.newest().shaken()
-		},
+		TLSHandshakeDone:  func(tls.ConnectionState, error) { took(&s.tls, &s.timings.TLS) },
 		GotConn: func(info httptrace.GotConnInfo) {
 			s.mu.Lock()
 			s.timings.Reused = info.Reused
@@ -109,16 +106,6 @@ func (s *sighting) dialled(l *line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.opened = append(s.opened, l)
-}
-
-// newest is the line that was opened last, or nil.
-func (s *sighting) newest() *line {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.opened) == 0 {
-		return nil
-	}
-	return s.opened[len(s.opened)-1]
 }
 
 // dropUnused closes what was opened for the request and carries nothing.

@@ -51,7 +51,7 @@ func (a authority) issue(address string, from, until time.Duration) tls.Certific
 func trust(c *Courier, cert *x509.Certificate) {
 	known := x509.NewCertPool()
 	known.AddCert(cert)
-	c.wire.new.TLSClientConfig = &tls.Config{RootCAs: known}
+	c.wire.new.TLSClientConfig.RootCAs = known
 	c.wire.old.TLSClientConfig.RootCAs = known
 }
 

@@ -1,0 +1,234 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/eventsvc/eventsvc/internal/event"
+)
+
+// narrow has a courier's connections take little that the peer does not read.
+func narrow(c *Courier) {
+	dial := c.wire.new.DialContext
+	c.wire.new.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err == nil {
+			conn.(*line).Conn.(*net.TCPConn).SetWriteBuffer(4096)
+		}
+		return conn, err
+	}
+}
+
+// large has a delivery be as large as it may.
+func large(claim *event.Claim) *event.Claim {
+	claim.Event.Data = []byte(`"` + strings.Repeat("a", event.MaxData-2) + `"`)
+	return claim
+}
+
+// P10: an attempt ends when its time is over, whatever the peer of HTTP/2 reads and says.
+func TestAnAttemptEndsInItsTimeWhateverAPeerOfHTTP2Does(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	wide := func(s *session) {
+		s.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 24})
+		s.WriteWindowUpdate(0, 1<<24)
+	}
+	for name, c := range map[string]struct {
+		script func(s *session, left <-chan struct{})
+		ruling event.Ruling
+	}{
+		"never reads":                      {func(_ *session, left <-chan struct{}) { <-left }, event.Failure},
+		"does not read after its settings": {func(s *session, left <-chan struct{}) { wide(s); <-left }, event.Failure},
+		"does not read the body":           {func(s *session, left <-chan struct{}) { wide(s); s.await(false); <-left }, event.Failure},
+		"answers and does not read the body": {func(s *session, left <-chan struct{}) {
+			wide(s)
+			s.answer(s.await(false), false, ":status", "200")
+			<-left
+		}, event.Success},
+		"answers with a body and does not read": {func(s *session, left <-chan struct{}) {
+			wide(s)
+			id := s.await(false)
+			s.answer(id, false, ":status", "200")
+			for range 7 {
+				s.WriteData(id, false, make([]byte, 1<<14))
+			}
+			<-left
+		}, event.Success},
+		"answers, grants nothing, and pings": {func(s *session, left <-chan struct{}) {
+			s.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			id := s.await(false)
+			s.answer(id, false, ":status", "200")
+			for tick := time.NewTicker(20 * time.Millisecond); ; {
+				select {
+				case <-left:
+					return
+				case <-tick.C:
+					s.WritePing(false, [8]byte{})
+				}
+			}
+		}, event.Success},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			left := make(chan struct{})
+			p := listen2(t, a, func(s *session) {
+				s.Conn.(*tls.Conn).NetConn().(*net.TCPConn).SetReadBuffer(4096)
+				c.script(s, left)
+			})
+			t.Cleanup(func() { close(left) })
+			courier := a.trusting(t)
+			narrow(courier)
+			at, timeout := 8, time.Second
+			if c.ruling == event.Success { // to the first request of a connection
+				at, timeout = 1, time.Minute
+			}
+			var all sync.WaitGroup
+			for range at {
+				all.Go(func() {
+					began := time.Now()
+					v := attempt(t, courier, large(claimFor(p.url(), func(r *event.Receiver) { r.Timeout = timeout })))
+					if took := time.Since(began); v.Ruling != c.ruling || took > 3*time.Second {
+						t.Errorf("%s %s after %v: %s", v.Ruling, v.Class, took, v.Reason)
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+// An attempt that is not answered costs no other: its connection is not used again.
+func TestASilentConnectionIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	p := listen2(t, a, func(s *session) {
+		s.WriteSettings()
+		s.answer(s.await(true), true, ":status", "200")
+		if s.nth == 1 {
+			s.await(true)
+			s.await(true)
+			return
+		}
+		s.drain()
+	})
+	courier := a.trusting(t)
+	for n, want := range []event.Class{"", event.ClassTimeout, ""} {
+		if v := attempt(t, courier, claimFor(p.url(), func(r *event.Receiver) { r.Timeout = time.Second })); v.Class != want {
+			t.Errorf("attempt %d: %s %s %s", n+1, v.Ruling, v.Class, v.Reason)
+		}
+	}
+}
+
+// A peer cannot have us hold many connections open: by being full as soon as it is reached,
+// or as soon as it has answered.
+func TestAPeerCannotHoldManyConnectionsOpen(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	full := http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 0}
+	for name, script := range map[string]func(s *session){
+		"full at once": func(s *session) { s.WriteSettings(full); s.drain() },
+		"full once it answered": func(s *session) {
+			s.WriteSettings()
+			s.answer(s.await(true), true, ":status", "200")
+			s.WriteSettings(full)
+			s.drain()
+		},
+		"goes away, and stays": func(s *session) {
+			s.WriteSettings()
+			id := s.await(true)
+			s.answer(id, true, ":status", "200")
+			s.WriteGoAway(id, http2.ErrCodeNo, nil)
+			s.drain()
+		},
+		"does not answer": func(s *session) {
+			s.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1})
+			s.drain()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var open, all atomic.Int32
+			p, _ := both(t, a, func(s *session) { all.Add(1); open.Add(1); defer open.Add(-1); script(s) })
+			courier := a.trusting(t)
+			for range 100 {
+				attempt(t, courier, claimFor(p.url(), func(r *event.Receiver) { r.Timeout = 20 * time.Millisecond }))
+			}
+			eventually(t, func() bool { return open.Load() <= unusedPerHost })
+			if all.Load() > 110 {
+				t.Errorf("%d connections were made", all.Load())
+			}
+		})
+	}
+}
+
+// eventually asks until something holds.
+func eventually(t *testing.T, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(10 * time.Second); !holds(); {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatal("it never holds")
+		}
+	}
+}
+
+// No attempt fails only because a peer takes few requests at once: those beyond are not
+// put on the connection, and go out by another.
+func TestNoAttemptFailsBecauseAConnectionIsFull(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	var refused atomic.Int32
+	p, spoken := both(t, a, func(s *session) {
+		s.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1})
+		for busy := uint32(0); ; {
+			f, err := s.ReadFrame()
+			if err != nil {
+				return
+			}
+			switch f := f.(type) {
+			case *http2.HeadersFrame:
+				if busy != 0 {
+					refused.Add(1)
+					s.WriteRSTStream(f.StreamID, http2.ErrCodeRefusedStream)
+					continue
+				}
+				busy = f.StreamID
+				s.peer.mu.Lock()
+				s.peer.asked = append(s.peer.asked, busy)
+				s.peer.mu.Unlock()
+			case *http2.DataFrame:
+				if f.StreamEnded() && f.StreamID == busy {
+					s.answer(busy, true, ":status", "200")
+					busy = 0
+				}
+			case *http2.PingFrame:
+				s.WritePing(true, f.Data)
+			}
+		}
+	})
+	courier := a.trusting(t)
+	const burst = 32
+	var all sync.WaitGroup
+	for range burst {
+		all.Go(func() {
+			if v := attempt(t, courier, claimFor(p.url())); v.Ruling != event.Success {
+				t.Errorf("%s %s: %s", v.Ruling, v.Class, v.Reason)
+			}
+		})
+	}
+	all.Wait()
+	if refused.Load() != 0 || p.requests()+spoken() != burst {
+		t.Errorf("%d refused, %d by HTTP/2, %d by HTTP/1.1", refused.Load(), p.requests(), spoken())
+	}
+}
