@@ -102,6 +102,7 @@ type house struct {
 
 // furnish builds the house, with what it has to read for that.
 func (p *Process) furnish(ctx context.Context, pools *pools, tel *telemetry) (*house, error) {
+	takeForeign(p.Log)
 	limited, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	return p.build(limited, pools, tel)

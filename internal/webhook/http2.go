@@ -69,6 +69,8 @@ func http2Failure(err error) (class event.Class, reason string, found bool) {
 	switch {
 	case errors.Is(err, errFlood):
 		return event.ClassProtocol, errFlood.Error(), true
+	case errors.Is(err, errCrowded), errors.Is(err, errAnother):
+		return event.ClassConnect, "the receiver's HTTP/2 takes no request, and HTTP/1.1 gets no answer", true
 	case wantsHTTP1(err):
 		return event.ClassConnect, "the receiver asks for HTTP/1.1 (HTTP_1_1_REQUIRED), which is spoken to it for the next hour", true
 	case refusedStream(err):

@@ -38,6 +38,8 @@ const (
 	// dialsPerAttempt is how many connections an attempt opens before it takes it that the
 	// peer's HTTP/2 is full: net/http would go on without end.
 	dialsPerAttempt = 4
+	// triesPerAttempt are the connections that it is given before, new or not.
+	triesPerAttempt = 16
 	// unusedPerHost is how many connections of HTTP/2 stay open without an attempt on them.
 	// One is the rule; more are kept by a peer that takes one request at a time, and by one
 	// that has us believe that none of them can be used.
@@ -50,6 +52,7 @@ const (
 var (
 	errFlood   = errors.New("the receiver sent more than any answer is made of")
 	errCrowded = errors.New("no connection of HTTP/2 takes a request")
+	errAnother = errors.New("a connection of HTTP/2 turned out full or closed")
 )
 
 // dialler is the context key of the sighting that a connection is dialled for.
@@ -59,9 +62,10 @@ type dialler struct{}
 type lines struct {
 	mu     sync.Mutex
 	unused map[string][]*line // by host and port, the longest unused first
+	fresh  map[string][]*line // as those, and not used yet
 }
 
-func newLines() *lines { return &lines{unused: map[string][]*line{}} }
+func newLines() *lines { return &lines{unused: map[string][]*line{}, fresh: map[string][]*line{}} }
 
 // dial makes lines of what another dials.
 func (ls *lines) dial(by func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
@@ -76,26 +80,32 @@ func (ls *lines) dial(by func(context.Context, string, string) (net.Conn, error)
 		}
 		l := &line{Conn: conn, of: ls, host: host, allowance: allowancePerAttempt, ready: make(chan struct{})}
 		seen.dialled(l)
+		ls.rest(l, ls.fresh, idlePerHost)
 		return l, nil
 	}
 }
 
-// lineOf is the line under a connection of HTTP/2, or nil.
+// lineOf is the line under a connection of HTTP/2 that an attempt was given, or nil.
 func lineOf(conn net.Conn) *line {
 	secure, ok := conn.(*tls.Conn)
-	if !ok || secure.ConnectionState().NegotiatedProtocol != "h2" {
+	if !ok {
 		return nil
 	}
 	l, _ := secure.NetConn().(*line)
-	if l != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.expected = 2 // the preface, and the acknowledgement
-		if secure.ConnectionState().Version >= tls.VersionTLS13 {
-			l.expected++ // the end of the handshake
-		}
-		l.settle()
+	if l == nil {
+		return nil
 	}
+	if secure.ConnectionState().NegotiatedProtocol != "h2" {
+		l.of.used(l)
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expected = 2 // the preface, and the acknowledgement
+	if secure.ConnectionState().Version >= tls.VersionTLS13 {
+		l.expected++ // the end of the handshake
+	}
+	l.settle()
 	return l
 }
 
@@ -194,7 +204,7 @@ func (l *line) leave(good bool) {
 	case unused && spoils:
 		l.sever()
 	case unused:
-		l.of.rest(l)
+		l.of.rest(l, l.of.unused, unusedPerHost)
 	}
 }
 
@@ -226,23 +236,25 @@ func (l *line) severUnjoined() {
 func (ls *lines) used(l *line) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	rest := slices.DeleteFunc(ls.unused[l.host], func(other *line) bool { return other == l })
-	if ls.unused[l.host] = rest; len(rest) == 0 {
-		delete(ls.unused, l.host)
+	for _, of := range []map[string][]*line{ls.unused, ls.fresh} {
+		rest := slices.DeleteFunc(of[l.host], func(other *line) bool { return other == l })
+		if of[l.host] = rest; len(rest) == 0 {
+			delete(of, l.host)
+		}
 	}
 }
 
-// rest is told of a line that no attempt uses any more, and closes the one that was unused
-// for longest where there are too many.
-func (ls *lines) rest(l *line) {
+// rest is told of a line that no attempt uses, any more or yet, and closes the one that was
+// so for longest where there are more than most.
+func (ls *lines) rest(l *line, of map[string][]*line, most int) {
 	ls.mu.Lock()
-	all := append(ls.unused[l.host], l)
+	all := append(of[l.host], l)
 	var oldest *line
-	if len(all) > unusedPerHost {
+	if len(all) > most {
 		oldest = all[0]
 		all = slices.Delete(all, 0, 1)
 	}
-	ls.unused[l.host] = all
+	of[l.host] = all
 	ls.mu.Unlock()
 	oldest.sever()
 }

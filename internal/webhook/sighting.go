@@ -18,9 +18,11 @@ type sighting struct {
 	mu                sync.Mutex // the transport may still dial when the attempt has ended
 	dns, connect, tls time.Time
 	timings           event.Timings
-	line              *line   // that carries the request, if it is one of HTTP/2
-	opened            []*line // for it, whoever uses them
-	sent              bool    // its headers left, or may have
+	line              *line                   // that carries the request, if it is one of HTTP/2
+	opened            []*line                 // for it, whoever uses them
+	sent              bool                    // its headers left, or may have
+	tried             bool                    // a line was taken since the last try began
+	giveUp            context.CancelCauseFunc // ends that try
 }
 
 func (s *sighting) trace(ctx context.Context) *httptrace.ClientTrace {
@@ -59,15 +61,29 @@ func (s *sighting) finish(v event.Verdict) event.Verdict {
 	return v
 }
 
-// take is given the line that the request goes out by. It may be another than before: one
-// that is found full or closed is let go before the request has left.
+// try begins to look for a line that takes the request. The context is for the request.
+func (s *sighting) try(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, dialler{}, s))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tried, s.giveUp = false, cancel
+	return ctx
+}
+
+// take is given the line that the request goes out by. Where it is given another, the first
+// turned out full or closed before the request has left. The try ends then, before anything
+// is written: net/http would go on to look, and wait for seconds between.
 func (s *sighting) take(ctx context.Context, l *line) {
 	l.join()
 	s.mu.Lock()
-	before := s.line
-	s.line = l
+	before, again, giveUp := s.line, s.tried, s.giveUp
+	s.line, s.tried = l, true
 	s.mu.Unlock()
 	before.leave(true)
+	if again && l != nil {
+		giveUp(errAnother)
+		return
+	}
 	l.awaitSettings(ctx)
 }
 
@@ -89,10 +105,10 @@ func (s *sighting) sever() {
 
 // unsent reports whether a request failed for want of a connection that takes it, before
 // anything of it was written.
-func (s *sighting) unsent(err error) bool {
+func (s *sighting) unsent(ctx context.Context, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.sent && nobodyTook(err)
+	return !s.sent && (nobodyTook(err) || context.Cause(ctx) == errAnother)
 }
 
 // mayDial reports whether another connection may be opened for the request.

@@ -74,16 +74,20 @@ func (w *wire) send(req *http.Request, body []byte, seen *sighting) (*http.Respo
 	if w.stale.has(host) {
 		return w.sendOld(req, host)
 	}
-	resp, err := w.sendNew(req, body, seen)
+	resp, took, err := w.sendNew(req, body, seen)
 	switch {
-	case err == nil && resp.ProtoMajor == 2:
-		w.stale.answered(host)
-	case err != nil && seen.unsent(err):
+	case !took:
 		// No connection took the request, so it may go out still.
 		w.stale.refused(host)
 		seen.dropUnused()
 		give(req, body)
-		return w.sendOld(req, host)
+		resp, errOld := w.sendOld(req, host)
+		if errOld == nil || req.Context().Err() != nil {
+			return resp, errOld
+		}
+		return nil, err // who speaks HTTP/2 alone is told of that
+	case err == nil && resp.ProtoMajor == 2:
+		w.stale.answered(host)
 	case err != nil && wantsHTTP1(err):
 		w.stale.add(host)
 	case err != nil && refusedStream(err):
@@ -92,19 +96,23 @@ func (w *wire) send(req *http.Request, body []byte, seen *sighting) (*http.Respo
 	return resp, err
 }
 
-// sendNew looks for a connection that takes the request. One that turns out full or closed
-// has net/http look for another, which it can only where the body can be rewound; here the
-// request is made anew, as it was not sent.
-func (w *wire) sendNew(req *http.Request, body []byte, seen *sighting) (resp *http.Response, err error) {
-	req = req.WithContext(context.WithValue(req.Context(), dialler{}, seen))
-	for range dialsPerAttempt {
-		give(req, body)
-		resp, err = w.new.RoundTrip(req)
-		if err == nil || !seen.unsent(err) || errors.Is(err, errCrowded) {
+// sendNew looks for a connection that takes the request; took says that there may have been
+// one. One that turns out full or closed has net/http look for another, which it can only
+// where the body can be rewound; here the request is made anew, as it was not sent.
+func (w *wire) sendNew(req *http.Request, body []byte, seen *sighting) (resp *http.Response, took bool, err error) {
+	for range triesPerAttempt {
+		ctx := seen.try(req.Context())
+		try := req.WithContext(ctx)
+		give(try, body)
+		resp, err = w.new.RoundTrip(try)
+		if err == nil || req.Context().Err() != nil || !seen.unsent(ctx, err) {
+			return resp, true, err
+		}
+		if errors.Is(err, errCrowded) {
 			break
 		}
 	}
-	return resp, err
+	return nil, false, err
 }
 
 // give gives a request its body. One that can be rewound lets the client send the request
