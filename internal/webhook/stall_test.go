@@ -128,6 +128,39 @@ func TestASilentConnectionIsNotUsedAgain(t *testing.T) {
 	}
 }
 
+// Nor does it cost those that are on the connection with it, where the peer has answered
+// before it took the body, and says no more.
+func TestAnAnswerThatDoesNotEndHarmsNoOtherOnItsConnection(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	heard := make(chan bool)
+	p := listen2(t, a, func(s *session) {
+		s.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		first, second := s.await(false), s.await(false)
+		s.answer(first, false, ":status", "200")
+		<-heard
+		s.WriteWindowUpdate(second, 1<<16)
+		s.answer(second, true, ":status", "204")
+		s.drain()
+	})
+	courier := a.trusting(t)
+	verdicts := make(chan event.Verdict, 2)
+	for range 2 {
+		go func() {
+			verdicts <- courier.Attempt(context.Background(), claimFor(p.url(), func(r *event.Receiver) { r.Timeout = 10 * time.Second }))
+		}()
+		<-p.came
+	}
+	for n, want := range []int{200, 204} {
+		if v := <-verdicts; v.HTTPStatus != want {
+			t.Errorf("the %d. to end: %s %s %s", n+1, v.Ruling, v.Class, v.Reason)
+		}
+		if n == 0 {
+			close(heard)
+		}
+	}
+}
+
 // A peer cannot have us hold many connections open: by being full as soon as it is reached,
 // or as soon as it has answered.
 func TestAPeerCannotHoldManyConnectionsOpen(t *testing.T) {
@@ -215,8 +248,11 @@ func TestNoAttemptFailsBecauseAConnectionIsFull(t *testing.T) {
 	a := newAuthority(t)
 	var refused atomic.Int32
 	p, spoken := both(t, a, func(s *session) {
+		s.ReadFrame() // settings
+		s.ReadFrame() // a window; what may come now are requests
 		s.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1})
-		for busy := uint32(0); ; {
+		busy, whole, told := uint32(0), false, false
+		for {
 			f, err := s.ReadFrame()
 			if err != nil {
 				return
@@ -233,12 +269,15 @@ func TestNoAttemptFailsBecauseAConnectionIsFull(t *testing.T) {
 				s.peer.asked = append(s.peer.asked, busy)
 				s.peer.mu.Unlock()
 			case *http2.DataFrame:
-				if f.StreamEnded() && f.StreamID == busy {
-					s.answer(busy, true, ":status", "200")
-					busy = 0
-				}
+				whole = f.StreamEnded() && f.StreamID == busy
+			case *http2.SettingsFrame:
+				told = true
 			case *http2.PingFrame:
 				s.WritePing(true, f.Data)
+			}
+			if whole && told {
+				s.answer(busy, true, ":status", "200")
+				busy, whole = 0, false
 			}
 		}
 	})

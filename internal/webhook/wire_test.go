@@ -4,11 +4,14 @@ import (
 	"crypto/tls"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,4 +161,50 @@ func TestWhatIsRememberedOfHostsEndsAndIsBounded(t *testing.T) {
 			t.Errorf("%d hosts are remembered", len(s.hosts))
 		}
 	})
+}
+
+// P8: an address is judged for each connection of HTTP/2 too, and one that a certificate
+// would do for is not shared by names, through a proxy or without. on_failure goes the same
+// way.
+func TestAConnectionOfHTTP2IsNotSharedByNames(t *testing.T) {
+	t.Parallel()
+	var conns atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.EnableHTTP2 = true
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	server.StartTLS() // for example.com and all that is below
+	t.Cleanup(server.Close)
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	for name, at := range map[string]*url.URL{"directly": nil, "through a proxy": forward(t, loopback(t), nil).url("")} {
+		answers := make(chan []string, 4)
+		answers <- []string{"127.0.0.1"}
+		answers <- []string{"127.0.0.1"}
+		answers <- []string{"10.9.8.7"}
+		close(answers)
+		c := New(Options{Policy: NewPolicy(netip.MustParsePrefix("127.0.0.1/32")), DNS: resolver(t, answers), Proxy: at})
+		t.Cleanup(c.CloseIdle)
+		trust(c, server.Certificate())
+		conns.Store(0)
+		for n, host := range []string{"example.com", "a.example.com", "example.com", "a.example.com"} {
+			if v := attempt(t, c, claimFor("https://"+host+":"+port+"/")); v.Ruling != event.Success || v.Evidence.Timings.Reused != (n > 1) {
+				t.Errorf("%s, %s: %s %s, reused: %v", name, host, v.Ruling, v.Reason, v.Evidence.Timings.Reused)
+			}
+		}
+		if conns.Load() != 2 {
+			t.Errorf("%s: %d connections", name, conns.Load())
+		}
+		claim := claimFor("https://example.com:" + port + "/")
+		claim.To.Receiver.OnFailure = claim.To.URL
+		if err := c.Tell(t.Context(), claim.To, &event.Notice{}); err != nil || conns.Load() != 2 {
+			t.Errorf("%s: on_failure: %v, by %d connections", name, err, conns.Load())
+		}
+		claim.To.Receiver.OnFailure = "https://b.example.com:" + port + "/"
+		if err := c.Tell(t.Context(), claim.To, &event.Notice{}); err == nil || !strings.Contains(err.Error(), "egress policy") {
+			t.Errorf("%s: on_failure to a denied address: %v", name, err)
+		}
+	}
 }
