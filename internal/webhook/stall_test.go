@@ -286,7 +286,8 @@ func TestNoAttemptFailsBecauseAConnectionIsFull(t *testing.T) {
 	var all sync.WaitGroup
 	for range burst {
 		all.Go(func() {
-			if v := attempt(t, courier, claimFor(p.url())); v.Ruling != event.Success {
+			v := attempt(t, courier, claimFor(p.url(), func(r *event.Receiver) { r.Timeout = 15 * time.Second }))
+			if v.Ruling != event.Success {
 				t.Errorf("%s %s: %s", v.Ruling, v.Class, v.Reason)
 			}
 		})
