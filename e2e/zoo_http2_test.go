@@ -225,7 +225,7 @@ func framed() []animal {
 		{"h2, headers of 40 KiB", stuffs(40, true), "", 200, nil, 1},
 		{"h2, PING without end", repeats(func(s *session, _ uint32) error { return s.WritePing(false, [8]byte{}) }), "timeout", 0, nil, 1},
 		{"h2, SETTINGS without end", repeats(func(s *session, _ uint32) error { return s.WriteSettings() }), "timeout", 0, nil, 1},
-		{"h2, WINDOW_UPDATE without end", repeats(func(s *session, _ uint32) error { return s.WriteWindowUpdate(0, 1) }), "timeout", 0, nil, 1},
+		{"h2, WINDOW_UPDATE without end", repeats(func(s *session, _ uint32) error { return s.WriteWindowUpdate(0, 1) }), "timeout or protocol", 0, nil, 1},
 		{"h2, GOAWAY, then an answer", once(func(s *session, id uint32) {
 			s.WriteGoAway(id, http2.ErrCodeNo, nil)
 			s.answer(id, true, ":status", "200")
@@ -257,7 +257,7 @@ func framed() []animal {
 		{"h2, GOAWAY PROTOCOL_ERROR", leaves(0, http2.ErrCodeProtocol, true), "connect", 0, nil, 1},
 		{"h2, GOAWAY ENHANCE_YOUR_CALM", leaves(0, http2.ErrCodeEnhanceYourCalm, true), "connect", 0, nil, 1},
 		{"h2, GOAWAY after ours", leaves(1, http2.ErrCodeInternal, true), "connect", 0, nil, 1},
-		{"h2, GOAWAY at once", frames(func(s *session) { s.WriteSettings(); s.WriteGoAway(0, http2.ErrCodeNo, nil); s.drain() }), "connect", 0, nil, 1},
+		{"h2, GOAWAY at once", frames(func(s *session) { s.WriteSettings(); s.WriteGoAway(0, http2.ErrCodeNo, nil); s.drain() }), "connect", 0, nil, upToOne},
 		{"h2, RST NO_ERROR", abandons(http2.ErrCodeNo), "connect", 0, nil, 1},
 		{"h2, RST PROTOCOL_ERROR", abandons(http2.ErrCodeProtocol), "connect", 0, nil, 1},
 		{"h2, RST INTERNAL_ERROR", abandons(http2.ErrCodeInternal), "connect", 0, nil, 1},
@@ -270,7 +270,8 @@ func framed() []animal {
 		{"h2, RST of no known code", abandons(4711), "connect", 0, nil, 1},
 		{"h2, hang-up", once(func(s *session, _ uint32) { s.conn.Close() }), "connect", 0, nil, 1},
 		{"h2, silence", once(func(*session, uint32) {}), "timeout", 0, nil, 1},
-		{"h2, silence before SETTINGS", frames(func(s *session) { s.drain() }), "timeout", 0, nil, 1},
+		// Its settings are waited for, and then it is asked without.
+		{"h2, silence before SETTINGS", frames(func(s *session) { s.drain() }), "timeout", 0, nil, upToOne},
 		{"h2, no window", frames(func(s *session) {
 			s.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 			s.drain()
@@ -278,12 +279,12 @@ func framed() []animal {
 		{"h2, no streams", frames(func(s *session) {
 			s.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 0})
 			s.drain()
-		}), "timeout or connect", 0, nil, 1},
-
+		}), "timeout or connect", 0, nil, upToOne},
+		// Nothing has left by then, so it is asked over HTTP/1.1.
 		{"h2, HTTP/1.1 instead", frames(func(s *session) {
 			io.WriteString(s.conn, fine+"Content-Length: 0\r\n\r\n")
 			io.Copy(io.Discard, s.conn)
-		}), "protocol", 0, nil, 0},
+		}), "", 200, nil, upToOne},
 		{"h2, noise", once(func(s *session, _ uint32) { io.WriteString(s.conn, strings.Repeat("x", 1000)) }), "protocol", 0, nil, 1},
 		{"h2, headers of 10 MiB", stuffs(10<<10, true), "protocol", 0, nil, 1},
 		{"h2, headers without end", stuffs(1<<20, false), "protocol", 0, nil, 1},
@@ -300,7 +301,7 @@ func framed() []animal {
 		{"h2, SETTINGS that are wrong", frames(func(s *session) {
 			s.WriteSettings(http2.Setting{ID: http2.SettingMaxFrameSize, Val: 1})
 			io.Copy(io.Discard, s.conn)
-		}), "protocol", 0, nil, 0},
+		}), "protocol or timeout", 0, nil, upToOne},
 		{"h2, body beyond the window", once(func(s *session, id uint32) {
 			s.answer(id, false, ":status", "200")
 			for range 1000 {

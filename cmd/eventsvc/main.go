@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -30,9 +28,6 @@ const (
 )
 
 func main() {
-	// What net/http and HTTP/2 say on the standard logger quotes what receivers sent, and
-	// has no form of ours.
-	log.SetOutput(io.Discard)
 	ctx, stop := untilSignal()
 	defer stop()
 	os.Exit(exitCode(root().ExecuteContext(ctx)))

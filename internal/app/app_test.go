@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -125,6 +126,17 @@ func TestTheLogIsJSONWhereNobodyLooks(t *testing.T) {
 	log.InfoContext(ctx, "shown")
 	if got := out.String(); !strings.HasPrefix(got, "{") || strings.Contains(got, "hidden") || !strings.Contains(got, `"trace_id":"01`) {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestWhatLibrariesPrintIsForDEBUGAndQuotesNoPeer(t *testing.T) {
+	for level, want := range map[string]string{"info": "", "debug": "library: Unsolicited response received on idle HTTP channel starting with "} {
+		var out bytes.Buffer
+		printer := log.New(foreign{newLogger(&out, "json", level)}, "", 0)
+		printer.Printf("Unsolicited response received on idle HTTP channel starting with %q; err=%v", "hush\nlevel=ERROR", io.EOF)
+		if got := out.String(); !strings.Contains(got, want) || (got == "") != (want == "") || strings.Contains(got, "hush") {
+			t.Errorf("at %s: %s", level, got)
+		}
 	}
 }
 

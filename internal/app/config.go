@@ -52,6 +52,7 @@ type Config struct {
 	StrictTypes   bool           `env:"EVENTSVC_STRICT_TYPES" envDefault:"false" doc:"true: events of undeclared types are refused."`
 	AllowPrivate  string         `env:"EVENTSVC_ALLOW_PRIVATE" envDefault:"false" doc:"true: webhooks may go to loopback and private addresses; or a list of CIDR prefixes."`
 	EgressProxy   string         `env:"EVENTSVC_EGRESS_PROXY" doc:"URL of a forward proxy that webhooks and on_failure go through, by CONNECT. Names are resolved and judged here."`
+	HTTP2         bool           `env:"EVENTSVC_HTTP2" envDefault:"true" doc:"false: webhooks and on_failure speak HTTP/1.1 alone, where receivers offer an HTTP/2 that is broken."`
 
 	Retention  event.Duration `env:"EVENTSVC_RETENTION" envDefault:"90d" doc:"How long events are kept once all their deliveries are terminal; owed work is never pruned."`
 	PruneEvery event.Duration `env:"EVENTSVC_PRUNE_EVERY" envDefault:"1m" doc:"How often what is past its retention is pruned; 0s: only by eventsvc prune."`

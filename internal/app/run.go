@@ -103,6 +103,7 @@ type house struct {
 
 // furnish builds the house, with what it has to read for that.
 func (p *Process) furnish(ctx context.Context, pools *pools, tel *telemetry) (*house, error) {
+	takeForeign(p.Log)
 	limited, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	return p.build(limited, pools, tel)
@@ -125,7 +126,7 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 		return nil, err
 	}
 	h := &house{Process: p, pools: pools, tel: tel, gauge: &gauge{pool: pools.health}, policy: p.Config.policy()}
-	h.courier = webhook.New(webhook.Options{Version: p.Version, Source: p.Config.Source, Policy: h.policy, Proxy: p.Config.proxy()})
+	h.courier = webhook.New(webhook.Options{Version: p.Version, Source: p.Config.Source, Policy: h.policy, Proxy: p.Config.proxy(), HTTP1: !p.Config.HTTP2})
 	h.bell = pg.NewBell(pools.health, p.Log)
 	h.registry = registry.New(pools.api, registry.Options{Defaults: p.Config.defaults(), Sealer: sealer, CheckURL: h.policy.CheckURL})
 	h.book = h.registry.NewBook(p.Log)

@@ -1,11 +1,9 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -19,11 +17,11 @@ import (
 // Courier makes attempts. It is safe for concurrent use, and keeps connections open
 // between attempts.
 type Courier struct {
-	transport *http.Transport
-	policy    *Policy
-	dns       *net.Resolver
-	agent     string
-	source    string
+	wire   *wire
+	policy *Policy
+	dns    *net.Resolver
+	agent  string
+	source string
 }
 
 // Options are what a courier is told. The zero value denies private addresses.
@@ -33,6 +31,7 @@ type Options struct {
 	Policy  *Policy       // which addresses may be dialled; nil is NewPolicy()
 	DNS     *net.Resolver // nil is the system's
 	Proxy   *url.URL      // a forward proxy that all goes through; nil is none
+	HTTP1   bool          // HTTP/1.1 alone
 }
 
 // Bounds of an attempt, beside the receiver's own timeout.
@@ -52,36 +51,19 @@ func New(o Options) *Courier {
 	if o.DNS == nil {
 		o.DNS = net.DefaultResolver
 	}
+	if o.Source == "" {
+		o.Source = "eventsvc"
+	}
 	agent := "eventsvc/" + o.Version
 	dial := (&net.Dialer{Timeout: connectTimeout, Resolver: o.DNS, Control: o.Policy.control}).DialContext
 	if o.Proxy != nil {
 		dial = newProxy(&o, agent).DialContext
 	}
-	c := &Courier{
-		policy: o.Policy,
-		dns:    o.DNS,
-		agent:  agent,
-		source: o.Source,
-		transport: &http.Transport{
-			Proxy:                  nil, // it would be given names; see proxy
-			DialContext:            bounded(dial),
-			TLSHandshakeTimeout:    tlsTimeout,
-			DisableCompression:     true,
-			MaxResponseHeaderBytes: maxResponseHeaders,
-			MaxIdleConns:           0,
-			MaxIdleConnsPerHost:    idlePerHost,
-			IdleConnTimeout:        idleTimeout,
-		},
-	}
-	if c.source == "" {
-		c.source = "eventsvc"
-	}
-	speakHTTP2(c.transport)
-	return c
+	return &Courier{wire: newWire(dial, o.HTTP1), policy: o.Policy, dns: o.DNS, agent: agent, source: o.Source}
 }
 
 // CloseIdle closes connections that no attempt uses.
-func (c *Courier) CloseIdle() { c.transport.CloseIdleConnections() }
+func (c *Courier) CloseIdle() { c.wire.closeIdle() }
 
 // Attempt makes one request to the claim's target and reads the answer. It is total:
 // whatever the receiver does, and whatever is stored, is a verdict.
@@ -90,25 +72,27 @@ func (c *Courier) Attempt(ctx context.Context, claim *event.Claim) event.Verdict
 	ctx, cancel := context.WithTimeout(ctx, claim.To.Receiver.Timeout)
 	defer cancel()
 	seen := &sighting{began: began}
-	req, err := c.request(countDials(httptrace.WithClientTrace(ctx, seen.trace())), claim, began)
+	req, body, err := c.request(httptrace.WithClientTrace(ctx, seen.trace(ctx)), claim, began)
 	if err != nil {
 		return undeliverable(err, began)
 	}
-	// The transport alone, without a client around it: so there is nothing that could
-	// follow a redirect, or stumble over one.
-	resp, err := c.transport.RoundTrip(req)
+	resp, err := c.wire.send(req, body, seen)
 	if err != nil {
+		seen.leave(false)
 		return seen.finish(failure(ctx, err, claim.To.Receiver.Timeout))
 	}
-	defer resp.Body.Close()
-	verdict := judge(resp, claim.To.Receiver, time.Now())
-	verdict.HTTPStatus = resp.StatusCode
+	verdict, odd := oddStatus(resp)
+	if !odd {
+		verdict = judge(resp, claim.To.Receiver, time.Now())
+		verdict.HTTPStatus = resp.StatusCode
+	}
 	verdict = seen.finish(verdict)
-	// The status line and the headers have decided. The body is evidence: it gets a
-	// moment, and may break, hang or never end.
-	late := time.AfterFunc(bodyPatience, cancel)
-	defer late.Stop()
-	verdict.Evidence.Response = testimony(resp)
+	// The status line and the headers have decided. The body is evidence.
+	seen.hear(resp, cancel, func() bool {
+		var whole bool
+		verdict.Evidence.Response, whole = testimony(resp)
+		return whole
+	})
 	return verdict
 }
 
@@ -143,9 +127,6 @@ func sendable(raw string) error {
 	return nil
 }
 
-// bodyPatience is how long the body of an answer is waited for once the headers are in.
-const bodyPatience = time.Second
-
 // undeliverable is the verdict on a stored delivery that no request can be made of. It
 // would be the same every time.
 func undeliverable(err error, began time.Time) event.Verdict {
@@ -155,22 +136,18 @@ func undeliverable(err error, began time.Time) event.Verdict {
 	}
 }
 
-func (c *Courier) request(ctx context.Context, claim *event.Claim, now time.Time) (*http.Request, error) {
+func (c *Courier) request(ctx context.Context, claim *event.Claim, now time.Time) (*http.Request, []byte, error) {
 	body, err := c.render(claim.Format, &claim.Event)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := sendable(claim.To.URL); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, claim.To.URL, io.NopCloser(bytes.NewReader(body)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, claim.To.URL, nil)
 	if err != nil {
-		return nil, withoutURL(err)
+		return nil, nil, withoutURL(err)
 	}
-	// A body that can be rewound lets the client send the request again by itself, on a
-	// kept-alive connection that turns out dead. A body that cannot, never.
-	req.GetBody = nil
-	req.ContentLength = int64(len(body))
 	c.writeHeaders(req.Header, ctx, claim, body, now)
-	return req, nil
+	return req, body, nil
 }

@@ -1,61 +1,15 @@
 package webhook
 
 import (
-	"crypto/tls"
 	"encoding/base64"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"strings"
-	"sync"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/eventsvc/eventsvc/internal/event"
 )
-
-// sighting is what is seen of a request on the wire.
-type sighting struct {
-	began             time.Time
-	mu                sync.Mutex // the transport may still dial when the attempt has ended
-	dns, connect, tls time.Time
-	timings           event.Timings
-}
-
-func (s *sighting) trace() *httptrace.ClientTrace {
-	note := func(at *time.Time) { s.mu.Lock(); *at = time.Now(); s.mu.Unlock() }
-	took := func(since *time.Time, ms *float64) {
-		s.mu.Lock()
-		*ms = milliseconds(time.Since(*since))
-		s.mu.Unlock()
-	}
-	return &httptrace.ClientTrace{
-		DNSStart:          func(httptrace.DNSStartInfo) { note(&s.dns) },
-		DNSDone:           func(httptrace.DNSDoneInfo) { took(&s.dns, &s.timings.DNS) },
-		ConnectStart:      func(string, string) { note(&s.connect) },
-		ConnectDone:       func(string, string, error) { took(&s.connect, &s.timings.Connect) },
-		TLSHandshakeStart: func() { note(&s.tls) },
-		TLSHandshakeDone:  func(tls.ConnectionState, error) { took(&s.tls, &s.timings.TLS) },
-		GotConn: func(info httptrace.GotConnInfo) {
-			s.mu.Lock()
-			s.timings.Reused = info.Reused
-			s.mu.Unlock()
-		},
-		GotFirstResponseByte: func() { took(&s.began, &s.timings.FirstByte) },
-	}
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// finish adds to a verdict when the attempt was and what was seen of it.
-func (s *sighting) finish(v event.Verdict) event.Verdict {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v.StartedAt, v.Duration = s.began, time.Since(s.began)
-	v.Evidence = &event.Evidence{Timings: s.timings}
-	return v
-}
 
 // Bounds of what is kept of an answer.
 const (
@@ -72,8 +26,9 @@ var keptHeaders = []string{"Content-Type", "Date", "Location", "Retry-After", "S
 	"Eventsvc-Verdict", "Eventsvc-Counts", "Eventsvc-Not-Before"}
 
 // testimony is what the receiver said, made safe to store and to show. It takes what has
-// come when the body breaks, and reads no more of it than maxRead.
-func testimony(resp *http.Response) event.Response {
+// come when the body breaks, and reads no more of it than maxRead; whole says that this was
+// all.
+func testimony(resp *http.Response) (_ event.Response, whole bool) {
 	r := event.Response{}
 	for _, name := range keptHeaders {
 		if v := resp.Header.Get(name); v != "" {
@@ -86,14 +41,16 @@ func testimony(resp *http.Response) event.Response {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		// After a 101 the client hands the bare connection over as the body: the attempt's
 		// deadline no longer ends a read of it, and silence would hold the attempt for ever.
-		return r
+		return r, false
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxKeptBody+1))
 	if len(body) > maxKeptBody {
 		body, r.Cut = body[:maxKeptBody], true
 	}
+	whole = err == nil && !r.Cut
 	if r.Cut && err == nil && resp.ContentLength <= maxRead {
-		io.CopyN(io.Discard, resp.Body, maxRead-maxKeptBody) // only for the connection's sake
+		_, err = io.CopyN(io.Discard, resp.Body, maxRead-maxKeptBody) // only for the connection's sake
+		whole = err == io.EOF
 	}
 	text := body
 	if r.Cut {
@@ -104,7 +61,7 @@ func testimony(resp *http.Response) event.Response {
 	} else {
 		r.Body, r.Base64 = base64.StdEncoding.EncodeToString(body), true
 	}
-	return r
+	return r, whole
 }
 
 // safeHeader is a header's value as safeText. A Location is kept without its query,

@@ -47,8 +47,6 @@ func classify(ctx context.Context, err error, timeout time.Duration) (event.Clas
 		return event.ClassDNS, dnsReason(dns)
 	case isTLS(err):
 		return event.ClassTLS, tlsReason(err, time.Now())
-	case errors.Is(err, errTooManyDials):
-		return event.ClassConnect, "the receiver takes no request on any connection that it accepts"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return event.ClassConnect, "nothing listens there: connection refused"
 	case errors.As(err, &op) && op.Op == "dial":

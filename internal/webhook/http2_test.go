@@ -57,16 +57,16 @@ func listen2(t testing.TB, a authority, script func(s *session)) *peer2 {
 			conns.Go(func() { defer c.Close(); p.serve(c) })
 		}
 	})
-	t.Cleanup(func() {
-		l.Close()
-		p.mu.Lock()
-		for _, c := range p.conns {
-			c.Close()
-		}
-		p.mu.Unlock()
-		conns.Wait()
-	})
+	t.Cleanup(func() { l.Close(); p.closeConns(); conns.Wait() })
 	return p
+}
+
+func (p *peer2) closeConns() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		c.Close()
+	}
 }
 
 func (p *peer2) serve(c net.Conn) {
@@ -153,6 +153,17 @@ func once(say func(s *session, stream uint32)) func(s *session) {
 	}
 }
 
+// forever makes a script of what is said to one request without end.
+func forever(say func(s *session) error) func(s *session) {
+	return once(func(s *session, _ uint32) {
+		go io.Copy(io.Discard, s.Conn)
+		for say(s) == nil {
+		}
+	})
+}
+
+func noStatus(v event.Verdict) bool { return v.HTTPStatus == 0 }
+
 // P6 and P10 over HTTP/2: one row a peer, with the class it comes to and one request on the
 // wire, whatever would have Go's client ask again.
 func TestTheZooOfReceiversThatSpeakHTTP2(t *testing.T) {
@@ -193,21 +204,24 @@ func TestTheZooOfReceiversThatSpeakHTTP2(t *testing.T) {
 			s.WriteGoAway(id, http2.ErrCodeNo, nil)
 			s.answer(id, true, ":status", "200")
 		}), event.Success, "", "", nil},
-		"refused stream":  {once(func(s *session, id uint32) { s.WriteRSTStream(id, http2.ErrCodeRefusedStream) }), event.Failure, event.ClassConnect, "REFUSED_STREAM", nil},
-		"cancelled":       {once(func(s *session, id uint32) { s.WriteRSTStream(id, http2.ErrCodeCancel) }), event.Failure, event.ClassConnect, "CANCEL", nil},
-		"protocol error":  {once(func(s *session, id uint32) { s.WriteRSTStream(id, http2.ErrCodeProtocol) }), event.Failure, event.ClassConnect, "PROTOCOL_ERROR", nil},
-		"wants HTTP/1.1":  {once(func(s *session, id uint32) { s.WriteRSTStream(id, http2.ErrCodeHTTP11Required) }), event.Failure, event.ClassConnect, "HTTP_1_1_REQUIRED", nil},
-		"unknown code":    {once(func(s *session, id uint32) { s.WriteRSTStream(id, 4711) }), event.Failure, event.ClassConnect, "unknown error code", nil},
-		"window too wide": {once(func(s *session, id uint32) { s.WriteWindowUpdate(id, 1<<31-1) }), event.Failure, event.ClassProtocol, "FLOW_CONTROL_ERROR", nil},
-		"hang-up":         {once(func(s *session, _ uint32) { s.Conn.Close() }), event.Failure, event.ClassConnect, "", nil},
-		"hang-up before":  {func(s *session) { s.WriteSettings() }, event.Failure, event.ClassConnect, "", nil},
-		"no frames":       {once(func(s *session, _ uint32) { io.WriteString(s.Conn, strings.Repeat("x", 1000)) }), event.Failure, event.ClassProtocol, "HTTP/2", nil},
-		"HTTP/1.1 bytes":  {once(func(s *session, _ uint32) { io.WriteString(s.Conn, "HTTP/1.1 200 OK\r\n\r\n") }), event.Failure, event.ClassProtocol, "HTTP/2", nil},
-		"no status":       {once(func(s *session, id uint32) { s.answer(id, true, "x-a", "b") }), event.Failure, event.ClassProtocol, "", nil},
-		"status abc":      {once(func(s *session, id uint32) { s.answer(id, true, ":status", "abc") }), event.Failure, event.ClassProtocol, "", nil},
-		"status 999":      {once(func(s *session, id uint32) { s.answer(id, true, ":status", "999") }), event.Failure, event.ClassProtocol, "", func(v event.Verdict) bool { return v.HTTPStatus == 999 }},
-		"status 101":      {once(func(s *session, id uint32) { s.answer(id, false, ":status", "101") }), event.Failure, event.ClassTimeout, "", nil},
-		"silence":         {once(func(*session, uint32) {}), event.Failure, event.ClassTimeout, "no answer within 1s", nil},
+		"refused stream": {once(func(s *session, id uint32) { s.WriteRSTStream(id, http2.ErrCodeRefusedStream) }), event.Failure, event.ClassConnect, "REFUSED_STREAM", nil},
+		"cancelled":      {once(func(s *session, id uint32) { s.WriteRSTStream(id, http2.ErrCodeCancel) }), event.Failure, event.ClassConnect, "CANCEL", nil},
+		"protocol error": {once(func(s *session, id uint32) { s.WriteRSTStream(id, http2.ErrCodeProtocol) }), event.Failure, event.ClassConnect, "PROTOCOL_ERROR", nil},
+		"wants HTTP/1.1": {once(func(s *session, id uint32) { s.WriteRSTStream(id, http2.ErrCodeHTTP11Required) }), event.Failure, event.ClassConnect, "HTTP_1_1_REQUIRED", nil},
+		"hang-up":        {once(func(s *session, _ uint32) { s.Conn.Close() }), event.Failure, event.ClassConnect, "", nil},
+		"hang-up before": {func(s *session) { s.WriteSettings() }, event.Failure, event.ClassConnect, "", nil},
+		"no frames":      {once(func(s *session, _ uint32) { io.WriteString(s.Conn, strings.Repeat("x", 1000)) }), event.Failure, event.ClassProtocol, "HTTP/2", nil},
+		"HTTP/1.1 bytes": {once(func(s *session, _ uint32) { io.WriteString(s.Conn, "HTTP/1.1 200 OK\r\n\r\n") }), event.Failure, event.ClassProtocol, "HTTP/2", nil},
+		"no status":      {once(func(s *session, id uint32) { s.answer(id, true, "x-a", "b") }), event.Failure, event.ClassProtocol, "", nil},
+		"status abc":     {once(func(s *session, id uint32) { s.answer(id, true, ":status", "abc") }), event.Failure, event.ClassProtocol, "", nil},
+		"status 999":     {once(func(s *session, id uint32) { s.answer(id, true, ":status", "999") }), event.Failure, event.ClassProtocol, "", func(v event.Verdict) bool { return v.HTTPStatus == 999 }},
+		"status 101":     {once(func(s *session, id uint32) { s.answer(id, false, ":status", "101") }), event.Failure, event.ClassTimeout, "", nil},
+		"status -200":    {once(func(s *session, id uint32) { s.answer(id, true, ":status", "-200") }), event.Failure, event.ClassProtocol, ":status", noStatus},
+		"status +200":    {once(func(s *session, id uint32) { s.answer(id, true, ":status", "+200") }), event.Failure, event.ClassProtocol, ":status", noStatus},
+		"status 0200":    {once(func(s *session, id uint32) { s.answer(id, true, ":status", "0200") }), event.Failure, event.ClassProtocol, ":status", noStatus},
+		"status 70000":   {once(func(s *session, id uint32) { s.answer(id, true, ":status", "70000") }), event.Failure, event.ClassProtocol, ":status", noStatus},
+		"two statuses":   {once(func(s *session, id uint32) { s.answer(id, true, ":status", "200", ":status", "500") }), event.Failure, event.ClassProtocol, "", noStatus},
+		"silence":        {once(func(*session, uint32) {}), event.Failure, event.ClassTimeout, "no answer within 1s", nil},
 		"no window": {func(s *session) {
 			s.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 			s.await(false)
@@ -223,6 +237,55 @@ func TestTheZooOfReceiversThatSpeakHTTP2(t *testing.T) {
 				}
 			}
 		}), event.Failure, event.ClassProtocol, "", nil},
+		"early hints, 100000 times": {once(func(s *session, id uint32) {
+			for range 100_000 {
+				if s.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: s.head(":status", "103"), EndHeaders: true}) != nil {
+					return
+				}
+			}
+		}), event.Failure, event.ClassProtocol, "", nil},
+		"SETTINGS flood": {once(func(s *session, id uint32) {
+			for range 5000 {
+				if s.WriteSettings(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0}) != nil {
+					return
+				}
+			}
+			s.answer(id, true, ":status", "200")
+		}), event.Success, "", "", nil},
+		"SETTINGS without end":         {forever(func(s *session) error { return s.WriteSettings() }), event.Failure, event.ClassProtocol, "sent more than any answer", nil},
+		"PINGs without end":            {forever(func(s *session) error { return s.WritePing(false, [8]byte{}) }), event.Failure, event.ClassProtocol, "sent more than any answer", nil},
+		"unknown frames without end":   {forever(func(s *session) error { return s.WriteRawFrame(0x77, 0, 0, make([]byte, 100)) }), event.Failure, event.ClassProtocol, "sent more than any answer", nil},
+		"empty frames without end":     {forever(func(s *session) error { return s.WriteRawFrame(0x77, 0, 0, nil) }), event.Failure, event.ClassProtocol, "sent more than any answer", nil},
+		"window of a stream overflows": {once(func(s *session, id uint32) { s.WriteWindowUpdate(id, 1<<31-1) }), event.Failure, event.ClassProtocol, "FLOW_CONTROL_ERROR", nil},
+		"window overflows":             {once(func(s *session, _ uint32) { s.WriteWindowUpdate(0, 1<<31-1) }), event.Failure, event.ClassProtocol, "FLOW_CONTROL_ERROR", nil},
+		"push": {once(func(s *session, id uint32) {
+			s.WritePushPromise(http2.PushPromiseParam{StreamID: id, PromiseID: 2, BlockFragment: s.head(":method", "GET"), EndHeaders: true})
+		}), event.Failure, event.ClassProtocol, "PROTOCOL_ERROR", nil},
+		"data before headers":        {once(func(s *session, id uint32) { s.WriteData(id, true, []byte("hi")) }), event.Failure, event.ClassProtocol, "PROTOCOL_ERROR", nil},
+		"data that nobody asked for": {once(func(s *session, id uint32) { s.WriteData(id+2, true, []byte("hi")) }), event.Failure, event.ClassProtocol, "PROTOCOL_ERROR", nil},
+		"data beyond its length": {once(func(s *session, id uint32) {
+			s.answer(id, false, ":status", "200", "content-length", "2")
+			s.WriteData(id, true, []byte("hello"))
+		}), event.Success, "", "", keeps("he")},
+		"less data than its length": {once(func(s *session, id uint32) {
+			s.answer(id, false, ":status", "200", "content-length", "9")
+			s.WriteData(id, true, []byte("hi"))
+		}), event.Success, "", "", keeps("hi")},
+		"trailers of 10 MiB": {once(func(s *session, id uint32) {
+			s.answer(id, false, ":status", "200")
+			s.WriteData(id, false, []byte("hi"))
+			s.flood(id, "x-a", 10<<10, true)
+		}), event.Success, "", "", keeps("hi")},
+		"headers and no more": {once(func(s *session, id uint32) { s.answer(id, false, ":status", "200") }), event.Success, "", "", keeps("")},
+		"no window, and an answer that does not end": {func(s *session) {
+			s.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			s.answer(s.await(false), false, ":status", "200")
+			s.drain()
+		}, event.Success, "", "", nil},
+		"no room for headers": {func(s *session) {
+			s.WriteSettings(http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: 10})
+			s.drain()
+		}, event.Failure, event.ClassProtocol, "MAX_HEADER_LIST_SIZE", nil},
 		"PING flood": {once(func(s *session, id uint32) {
 			for n := range 5000 {
 				if s.WritePing(false, [8]byte{byte(n)}) != nil {
@@ -271,7 +334,7 @@ func TestTheZooOfReceiversThatSpeakHTTP2(t *testing.T) {
 				}
 			}
 			courier.CloseIdle()
-			if n := p.requests(); n > 1 || n == 0 && name != "hang-up before" {
+			if n := p.requests(); n > 1 || n == 0 && name != "hang-up before" && name != "no room for headers" {
 				t.Errorf("%d requests on the wire, want 1", n)
 			}
 		})
@@ -342,8 +405,6 @@ func TestAnAttemptThatIsNotAnsweredHoldsUpNoOtherOnItsConnection(t *testing.T) {
 	for name, settings := range map[string][]http2.Setting{"many at once": nil, "one at a time": {{ID: http2.SettingMaxConcurrentStreams, Val: 1}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			first, taken := make(chan bool, 1), make(chan bool)
-			first <- true
 			p := listen2(t, a, func(s *session) {
 				s.WriteSettings(settings...)
 				for {
@@ -351,10 +412,7 @@ func TestAnAttemptThatIsNotAnsweredHoldsUpNoOtherOnItsConnection(t *testing.T) {
 					if id == 0 {
 						return
 					}
-					select {
-					case <-first: // is left without an answer
-						close(taken)
-					default:
+					if s.nth > 1 || id > 1 { // the first is left without an answer
 						s.answer(id, true, ":status", "200")
 					}
 				}
@@ -364,7 +422,7 @@ func TestAnAttemptThatIsNotAnsweredHoldsUpNoOtherOnItsConnection(t *testing.T) {
 			go func() {
 				slow <- courier.Attempt(context.Background(), claimFor(p.url(), func(r *event.Receiver) { r.Timeout = 3 * time.Second }))
 			}()
-			<-taken
+			<-p.came
 			for range 20 {
 				if v := attempt(t, courier, claimFor(p.url())); v.Ruling != event.Success || v.Duration > 2*time.Second {
 					t.Errorf("%s %s after %s", v.Ruling, v.Reason, v.Duration)

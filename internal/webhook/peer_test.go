@@ -263,11 +263,10 @@ func TestAChangedFormatLeavesDeliveriesUnderWayAsTheyWere(t *testing.T) {
 	c := courier(t)
 	claim := claimFor("http://127.0.0.1/", func(r *event.Receiver) { r.Format = event.FormatRaw })
 	claim.Format = event.FormatStandard
-	req, err := c.request(t.Context(), claim, noon)
+	_, body, err := c.request(t.Context(), claim, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, _ := io.ReadAll(req.Body)
 	if !strings.HasPrefix(string(body), `{"type":"order.placed",`) {
 		t.Errorf("sent %s", body)
 	}

@@ -106,8 +106,7 @@ func TestAProxyIsAskedForTheAddressThatWasJudged(t *testing.T) {
 	for scheme, server := range map[string]*httptest.Server{"http": plainly, "https": securely} {
 		x := forward(t, loopback(t), nil)
 		c := through(t, x.url("shop:s%20cret@"), "169.254.169.254", "127.0.0.1")
-		c.transport.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
-		c.transport.TLSClientConfig.RootCAs.AddCert(securely.Certificate())
+		trust(c, securely.Certificate())
 		_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
 		claim := claimFor(scheme + "://example.com:" + port + "/hook")
 		for range 2 {
@@ -126,8 +125,7 @@ func TestAProxyIsAskedForTheAddressThatWasJudged(t *testing.T) {
 	}
 	x := forward(t, loopback(t), nil)
 	c := through(t, x.url(""), "127.0.0.1")
-	c.transport.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
-	c.transport.TLSClientConfig.RootCAs.AddCert(securely.Certificate())
+	trust(c, securely.Certificate())
 	_, port, _ := net.SplitHostPort(securely.Listener.Addr().String())
 	if v := attempt(t, c, claimFor("https://shop.example.net:"+port+"/")); v.Class != event.ClassTLS || v.Reason != "the certificate is for another host" {
 		t.Errorf("another name: got %+v", v)
@@ -232,7 +230,7 @@ func TestAProxyBehindTLSIsVerified(t *testing.T) {
 	known := newProxy(&Options{Policy: c.policy, DNS: c.dns, Proxy: at}, "test")
 	known.tls.RootCAs = x509.NewCertPool()
 	known.tls.RootCAs.AddCert(certificate.Certificate())
-	c.transport.DialContext = known.DialContext
+	c.wire = newWire(known.DialContext, false)
 	if v := attempt(t, c, claimFor(target)); v.Ruling != event.Success {
 		t.Errorf("got %+v", v)
 	}

@@ -1,12 +1,12 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"time"
 
@@ -51,35 +51,42 @@ func (c *Courier) Tell(ctx context.Context, to *event.Target, n *event.Notice) e
 	if err := sendable(to.Receiver.OnFailure); err != nil {
 		return fmt.Errorf("on_failure cannot be told: %w", err)
 	}
-	req, err := c.notice(ctx, to.Receiver.OnFailure, n.WebhookID+"_failure_"+strconv.Itoa(n.Attempt), body, to.Secrets, to.Keys)
+	status, err := c.notice(ctx, to.Receiver.OnFailure, n.WebhookID+"_failure_"+strconv.Itoa(n.Attempt), body, to.Secrets, to.Keys)
 	if err != nil {
-		return fmt.Errorf("on_failure is no address: %w", err)
+		return err
 	}
-	resp, err := c.transport.RoundTrip(req)
-	if err != nil {
-		_, reason := explain(ctx, err, 0)
-		return fmt.Errorf("%s", reason)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return fmt.Errorf("it %s", answered(resp.StatusCode))
+	if status < 200 || status > 299 {
+		return fmt.Errorf("it %s", answered(status))
 	}
 	return nil
 }
 
-// notice is a request of the service's own, in the format standard, signed as of now.
-func (c *Courier) notice(ctx context.Context, url, id string, body []byte, secrets []event.Secret, keys []event.SigningKey) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(countDials(ctx), http.MethodPost, url, io.NopCloser(bytes.NewReader(body)))
+// notice makes one request of the service's own, in the format standard and signed as of
+// now, and answers with the status that came back.
+func (c *Courier) notice(ctx context.Context, url, id string, body []byte, secrets []event.Secret, keys []event.SigningKey) (status int, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	now := time.Now()
+	seen := &sighting{began: now}
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, seen.trace(ctx)), http.MethodPost, url, nil)
 	if err != nil {
-		return nil, withoutURL(err)
+		return 0, withoutURL(err)
 	}
-	req.GetBody = nil
-	req.ContentLength = int64(len(body))
-	stamp := strconv.FormatInt(time.Now().Unix(), 10)
+	stamp := strconv.FormatInt(now.Unix(), 10)
 	req.Header.Set("User-Agent", c.agent)
 	req.Header.Set("Content-Type", contentType(event.FormatStandard))
 	req.Header.Set("Webhook-Id", id)
 	req.Header.Set("Webhook-Timestamp", stamp)
 	req.Header.Set("Webhook-Signature", sign(secrets, keys, id, stamp, body))
-	return req, nil
+	resp, err := c.wire.send(req, body, seen)
+	if err != nil {
+		seen.leave(false)
+		_, reason := explain(ctx, err, 0)
+		return 0, errors.New(reason)
+	}
+	seen.hear(resp, cancel, func() bool { _, whole := testimony(resp); return whole })
+	if odd, found := oddStatus(resp); found {
+		return 0, errors.New(odd.Reason)
+	}
+	return resp.StatusCode, nil
 }

@@ -47,12 +47,19 @@ func (a authority) issue(address string, from, until time.Duration) tls.Certific
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
+// trust has a courier know an authority.
+func trust(c *Courier, cert *x509.Certificate) {
+	known := x509.NewCertPool()
+	known.AddCert(cert)
+	c.wire.new.TLSClientConfig.RootCAs = known
+	c.wire.old.TLSClientConfig.RootCAs = known
+}
+
 // trusting is a courier that knows the authority.
 func (a authority) trusting(t *testing.T) *Courier {
 	t.Helper()
 	c := courier(t)
-	c.transport.TLSClientConfig.RootCAs = x509.NewCertPool()
-	c.transport.TLSClientConfig.RootCAs.AddCert(a.cert)
+	trust(c, a.cert)
 	return c
 }
 
