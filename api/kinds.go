@@ -31,6 +31,7 @@ var kinds = map[string]kind{
 	"method-not-allowed":      {405, "The method is not allowed here", "The Allow header lists the methods of this address."},
 	"request-timeout":         {408, "The request took too long to arrive", "The body must arrive within a few seconds."},
 	"transaction-decided":     {409, "The transaction was decided otherwise", "A commit after a rollback, or a rollback after a commit. What was decided first stands; find out which of your two sides is wrong."},
+	"claim-lost":              {409, "The claim is lost", "The delivery is not held by this worker under this claim: its lease ended and another has it, or it was settled, or cancelled. Nothing was recorded. Claim again."},
 	"conflict":                {409, "The request conflicts with how things stand", "What was asked for cannot be done in the present state. The detail says why and what would do."},
 	"precondition-failed":     {412, "The resource was changed meanwhile", "If-Match names a version that is not in force. Read the resource again and decide anew."},
 	"payload-too-large":       {413, "The body is too large", "The data of an event may have 262144 bytes (256 KiB) as posted."},

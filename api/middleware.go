@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -148,10 +149,17 @@ func refuseUnknownQuery(api huma.API) func(huma.Context, func(huma.Context)) {
 // bounded gives every operation a deadline, so that a database that does not answer
 // is said to be unavailable.
 func bounded(ctx huma.Context, next func(huma.Context)) {
-	limited, cancel := context.WithTimeout(ctx.Context(), answerTimeout)
+	within := answerTimeout
+	if waits, ok := ctx.Operation().Metadata[waitMetadata].(time.Duration); ok {
+		within += waits
+	}
+	limited, cancel := context.WithTimeout(ctx.Context(), within)
 	defer cancel()
 	next(huma.WithContext(ctx, limited))
 }
+
+// waitMetadata is where an operation that may be asked to wait says for how long at most.
+const waitMetadata = "wait"
 
 // clip bounds what is repeated of a caller's own text.
 func clip(s string) string {

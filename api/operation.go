@@ -25,6 +25,7 @@ var (
 	operates    = need{scope: access.DeliveriesWrite}
 	readsAll    = need{access.Read, true}
 	declaresAll = need{access.ReceiversWrite, true}
+	operatesAll = need{access.DeliveriesWrite, true}
 	administers = need{access.Admin, true}
 )
 

@@ -133,6 +133,10 @@ func (a *server) explain(ctx context.Context, err error) error {
 		return problem("conflict", "this delivery has ended; a dead one can be requeued, any other replayed with its event")
 	case errors.Is(err, event.ErrPaused):
 		return problem("conflict", "its receiver, or its lane, is paused; resume it first")
+	case errors.Is(err, ledger.ErrClaimLost):
+		return problem("claim-lost", "this claim is not in force: another worker has the delivery, or it was settled; nothing was changed")
+	case errors.Is(err, event.ErrPulled):
+		return problem("conflict", "workers claim what this receiver is owed, so nobody here can try it; see POST /v1/lanes/{lane}/claim")
 	case errors.Is(err, event.ErrStopping):
 		return unavailable()
 	case errors.Is(err, registry.ErrSecretSet):

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -26,7 +27,7 @@ type receiverView struct {
 	FanOut            bool                `json:"fan_out"`
 	Signatures        []event.Signature   `json:"signatures"`
 	Mode              string              `json:"mode" enum:"durable"`
-	Site              string              `json:"site" enum:"relay"`
+	Site              string              `json:"site" enum:"relay,task"`
 	Lane              string              `json:"lane"`
 	Tenant            string              `json:"tenant,omitempty"`
 	Filter            string              `json:"filter,omitempty"`
@@ -69,7 +70,7 @@ func (s *server) showReceiver(ctx context.Context, r *registry.Receiver, secret 
 	declared, flaw := r.Declared()
 	used := declared.Resolve(r.Key, s.Registry.Defaults())
 	v := receiverView{
-		Key: called(ctx, r.Key), Events: declared.Events, URL: declared.URL, FanOut: declared.FanOut, Signatures: declared.Ways(), Mode: "durable", Site: "relay", Lane: used.Lane, Tenant: used.Tenant, Filter: declared.Filter,
+		Key: called(ctx, r.Key), Events: declared.Events, URL: declared.URL, FanOut: declared.FanOut, Signatures: declared.Ways(), Mode: "durable", Site: cmp.Or(declared.Site, registry.SiteRelay), Lane: used.Lane, Tenant: used.Tenant, Filter: declared.Filter,
 		MaxAttempts: used.MaxAttempts, BackoffBase: event.Duration(used.Base), BackoffCap: event.Duration(used.Cap),
 		GiveUpAfter: declared.GiveUpAfter, CountDeferrals: used.CountDeferrals, Due: declared.Due, Timeout: event.Duration(used.Timeout),
 		Lease: event.Duration(used.Lease), Format: used.Format, Headers: used.Headers, PermanentStatuses: used.PermanentStatuses,

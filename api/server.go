@@ -37,6 +37,8 @@ type Rooms struct {
 	Deliver func(ctx context.Context, id event.ID) (ended bool, err error)
 	// Try makes one request to the target of a claim as it is declared now, within a time.
 	Try func(ctx context.Context, c *event.Claim, within time.Duration) (event.Verdict, error)
+	// Remote serves workers that are elsewhere; see relay.Remote.
+	Remote Remote
 	// Target is one address as this process knows it, or nil.
 	Target func(event.TargetID) *event.Target
 	// Wake tells the relays whom something is owed to.
@@ -134,6 +136,7 @@ func (s *server) describe(router chi.Router) huma.API {
 	s.deliveries(api)
 	s.operations(api)
 	s.lanes(api)
+	s.claims(api)
 	s.egress(api)
 	s.filters(api)
 	s.eventTypes(api)

@@ -140,6 +140,10 @@ func bindDeclaration(ctx context.Context, kept string, d *registry.Declaration) 
 		flaws.Add("/lane", "is not for an API key that is bound to a tenant to choose: leave it out")
 	}
 	d.Lane = kept
+	if d.Task() {
+		flaws.Add("/site", "must be relay: no API key that is bound to a tenant may claim")
+		return flaws
+	}
 	if d.PauseScope == event.PauseLane {
 		flaws.Add("/pause_scope", fmt.Sprintf("must be %s: the lane is others' too", event.PauseTarget))
 	}

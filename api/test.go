@@ -61,6 +61,9 @@ func (s *server) tests(api huma.API) {
 		if err == nil && r.TargetID == 0 {
 			err = problem("conflict", "this receiver has no address of its own; test one of its targets")
 		}
+		if err == nil && r.URL == "" && r.TargetID != 0 {
+			err = problem("conflict", "this receiver has no address: workers claim its deliveries")
+		}
 		if err != nil {
 			return nil, s.explain(ctx, err)
 		}

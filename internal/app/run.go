@@ -93,6 +93,7 @@ type house struct {
 	desk     *fire.Desk
 	runner   *relay.Runner // makes attempts
 	relay    *relay.Relay  // claims for it; nil where none runs
+	remote   *relay.Remote // serves workers elsewhere, through it
 	gauge    *gauge
 	registry *registry.Registry
 	ledger   *ledger.Ledger
@@ -172,12 +173,13 @@ func (p *Process) hire(ctx context.Context, h *house, hook around.Hook) error {
 		Grace: time.Duration(p.Config.ShutdownGrace), MaxClaims: p.Config.MaxClaims,
 		Lanes: p.lanes(), Once: p.Once, Limit: p.Limit, Turned: h.sentinel.turned,
 	}
-	if !p.Role.Relay {
+	if p.Role.Relay {
+		h.relay = relay.New(o)
+		h.runner, h.gauge.relay = h.relay.Runner, h.relay
+	} else {
 		h.runner = relay.NewRunner(o)
-		return nil
 	}
-	h.relay = relay.New(o)
-	h.runner, h.gauge.relay = h.relay.Runner, h.relay
+	h.remote = relay.NewRemote(h.runner, h.ledger, h.desk)
 	return nil
 }
 
@@ -208,16 +210,27 @@ func (h *house) wake(targets []event.TargetID) {
 	if h.relay != nil {
 		h.relay.Wake(targets)
 	}
+	h.remote.Wake(targets)
 	if h.Config.Wake == "notify" {
 		h.bell.Ring()
 	}
 }
 
-// lookAround has this process look for what others told it of: what is owed, and what was
-// fired in SQL.
-func (h *house) lookAround() {
+// resume is called when LISTEN is connected, and so the database was just reached.
+func (h *house) resume() {
+	if h.relay != nil {
+		h.relay.Resume()
+	}
+	h.remote.Look()
+}
+
+// look is called when another process has committed something.
+func (h *house) look() {
 	h.desk.LookForFired()
-	h.relay.Look()
+	if h.relay != nil {
+		h.relay.Look()
+	}
+	h.remote.Look()
 }
 
 // matchFirst matches what was fired in SQL before a relay looks once for what is owed.
@@ -247,11 +260,11 @@ func (h *house) run(ctx context.Context) error {
 	watching, endWatch := context.WithCancel(context.WithoutCancel(ctx))
 	defer endWatch()
 	go func() { h.sentinel.run(watching); close(watched) }()
+	if h.Config.Wake == "notify" {
+		go h.bell.Listen(groupCtx, h.listenURL(), h.resume, h.look)
+	}
 	relayed := make(chan struct{})
 	if h.relay != nil {
-		if h.Config.Wake == "notify" {
-			go h.bell.Listen(groupCtx, h.listenURL(), h.relay.Resume, h.lookAround)
-		}
 		group.Go(func() error {
 			defer close(relayed)
 			if h.Once {
@@ -271,6 +284,7 @@ func (h *house) run(ctx context.Context) error {
 	group.Go(func() error { h.maintain(groupCtx); return nil })
 	group.Go(func() error { h.sweep(groupCtx); return nil })
 	if h.Role.API {
+		group.Go(func() error { h.remote.Run(groupCtx); return nil })
 		group.Go(func() error { return h.serve(groupCtx, doors.api, relayed) })
 	} else if h.Ready != nil {
 		h.Ready("")

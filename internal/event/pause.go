@@ -17,6 +17,8 @@ type Pause struct {
 var (
 	// ErrPaused says that the receiver, or its lane, gets no requests just now.
 	ErrPaused = errors.New("the receiver is paused")
+	// ErrPulled says that nobody here can try it: workers elsewhere claim it.
+	ErrPulled = errors.New("the receiver's work is claimed by workers elsewhere")
 	// ErrStopping says that the process makes no more attempts.
 	ErrStopping = errors.New("the process is stopping")
 )

@@ -31,6 +31,7 @@ type Receiver struct {
 	RateLimit         Rate // attempts begun per target and process, of targets without one of their own
 	Trace             bool // send traceparent
 	FanOut            bool // it has targets, each of which gets a delivery of its own
+	Task              bool // its site is task: the relay makes no attempt itself
 	PauseScope        PauseScope
 	OnFailure         string // told of each failed attempt after it was recorded, or ""
 }

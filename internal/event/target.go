@@ -13,6 +13,10 @@ type LaneID int32
 // DefaultLane is the lane of receivers that name none.
 const DefaultLane = "default"
 
+// Pulled reports whether workers elsewhere claim what the target is owed: there is no
+// address that anybody here could send it to.
+func (t *Target) Pulled() bool { return t.Receiver.Task && t.URL == "" }
+
 // Wants reports whether an event of that type and tenant is owed to the target. Tenants
 // fail closed: a target of one tenant is never owed an event of another, or of none. The
 // service's own events go to no target of a fan-out receiver, as those are strangers'.

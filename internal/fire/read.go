@@ -144,6 +144,27 @@ func (d *Desk) Find(ctx context.Context, id event.ID) (event.Event, error) {
 	return e, nil
 }
 
+// FindAll is the events of those ids, by id; one that is not there is missing.
+func (d *Desk) FindAll(ctx context.Context, ids []event.ID) (map[event.ID]event.Event, error) {
+	wanted := make([][16]byte, len(ids))
+	for i, id := range ids {
+		wanted[i] = id
+	}
+	rows, err := d.pool.Query(ctx, sqlFindEvents, pgx.NamedArgs{"ids": wanted})
+	if err != nil {
+		return nil, fmt.Errorf("find events: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanEvent)
+	if err != nil {
+		return nil, fmt.Errorf("find events: %w", err)
+	}
+	found := make(map[event.ID]event.Event, len(list))
+	for i := range list {
+		found[list[i].ID] = list[i]
+	}
+	return found, nil
+}
+
 // Erase forgets every event and key, in the caller's transaction. It is for tests.
 func Erase(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, sqlErase); err != nil {

@@ -11,6 +11,8 @@ var (
 	sqlReadSpent string
 	//go:embed sql/find_event.sql
 	sqlFindEvent string
+	//go:embed sql/find_events.sql
+	sqlFindEvents string
 	//go:embed sql/lock_event.sql
 	sqlLockEvent string
 	//go:embed sql/prunable.sql

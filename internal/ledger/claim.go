@@ -122,15 +122,16 @@ func (l *Ledger) Report(ctx context.Context, worker event.WorkerID, lanes []stri
 	return nil
 }
 
-func scanClaim(rows pgx.Rows, revision *int64) (event.Claim, error) {
+// scanClaim reads what every claim is answered with, and what the statement adds to that.
+func scanClaim(rows pgx.Rows, more ...any) (event.Claim, error) {
 	var c event.Claim
 	var dueAt, occurredAt *time.Time
 	var attempts, maxAttempts, sending, format int16
 	e := &c.Event
-	err := rows.Scan((*[16]byte)(&c.Delivery), (*[16]byte)(&e.ID), (*int32)(&c.TargetID), &attempts, &maxAttempts, &sending, &format,
+	err := rows.Scan(append([]any{(*[16]byte)(&c.Delivery), (*[16]byte)(&e.ID), (*int32)(&c.TargetID), &attempts, &maxAttempts, &sending, &format,
 		&c.ClaimedAt, &c.LeaseUntil, &c.AvailableAt, &dueAt, &c.OwedSince,
 		&e.Type, &e.Data, &e.RecordedAt, &occurredAt, &e.Tenant, &e.Subject, &e.Source,
-		&e.CorrelationID, &e.CausationID, &e.TraceParent, revision)
+		&e.CorrelationID, &e.CausationID, &e.TraceParent}, more...)...)
 	c.Attempts, c.MaxAttempts, c.Sending, c.Format = int(attempts), int(maxAttempts), int(sending), formatOf(format)
 	if dueAt != nil {
 		c.DueAt = *dueAt

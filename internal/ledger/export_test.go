@@ -3,6 +3,7 @@ package ledger
 // What the tests of plans look at.
 var (
 	SQLPin, SQLClaim, SQLRecord, SQLRelease, SQLBacklog, SQLOwe = sqlPin, sqlClaim, sqlRecord, sqlRelease, sqlBacklog, sqlOwe
+	SQLPulled, SQLHeld, SQLExtend                               = sqlPulled, sqlHeld, sqlExtend
 )
 
 // RecordArgs are the arguments of a record.

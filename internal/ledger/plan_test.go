@@ -45,6 +45,9 @@ func TestHotStatementsNeverScanTheirTables(t *testing.T) {
 		"record":  {ledger.SQLRecord, ledger.RecordArgs(entries)},
 		"release": {ledger.SQLRelease, pgx.NamedArgs{"ids": [][16]byte{entries[0].Delivery}, "claimed": []time.Time{floor}, "worker": 1}},
 		"backlog": {ledger.SQLBacklog, nil},
+		"pulled":  {ledger.SQLPulled, pgx.NamedArgs{"lane": "default"}},
+		"held":    {ledger.SQLHeld, pgx.NamedArgs{"id": [16]byte(entries[0].Delivery), "claimed": floor, "worker": "w"}},
+		"extend":  {ledger.SQLExtend, pgx.NamedArgs{"id": [16]byte(entries[0].Delivery), "claimed": floor, "worker": "w", "lease": time.Minute}},
 		"owe": {ledger.SQLOwe, pgx.NamedArgs{"ids": [][16]byte{entries[0].Delivery}, "events": [][16]byte{entries[0].Delivery},
 			"targets": []int32{1}, "budgets": []int16{1}, "dues": []time.Duration{0}}},
 	} {

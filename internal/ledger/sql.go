@@ -11,6 +11,12 @@ var (
 	sqlClaim string
 	//go:embed sql/claim_one.sql
 	sqlClaimOne string
+	//go:embed sql/pulled.sql
+	sqlPulled string
+	//go:embed sql/held.sql
+	sqlHeld string
+	//go:embed sql/extend.sql
+	sqlExtend string
 	//go:embed sql/target_of.sql
 	sqlTargetOf string
 	//go:embed sql/report.sql

@@ -123,11 +123,19 @@ func (r *Registry) catalogued(x *Receiver, d *Declaration) CataloguedReceiver {
 		wants = []event.Pattern{}
 	}
 	return CataloguedReceiver{
-		Receiver: x.Key, Description: d.Description, Events: wants, Mode: "durable", Site: "relay", Lane: used.Lane, Tenant: used.Tenant, Filter: d.Filter,
-		Destination: "url", Format: used.Format, MaxAttempts: used.MaxAttempts, BackoffBase: event.Duration(used.Base), BackoffCap: event.Duration(used.Cap),
+		Receiver: x.Key, Description: d.Description, Events: wants, Mode: "durable", Site: d.site(), Lane: used.Lane, Tenant: used.Tenant, Filter: d.Filter,
+		Destination: d.destination(), Format: used.Format, MaxAttempts: used.MaxAttempts, BackoffBase: event.Duration(used.Base), BackoffCap: event.Duration(used.Cap),
 		Longest: event.Duration(longest), Mean: event.Duration(longest / 2), Timeout: event.Duration(used.Timeout), Lease: event.Duration(used.Lease),
 		GiveUpAfter: d.GiveUpAfter, CountDeferrals: used.CountDeferrals, Due: d.Due, RateLimit: d.RateLimit, Paused: x.PausedAt != nil,
 	}
+}
+
+// destination is the kind of where a receiver's deliveries go.
+func (d *Declaration) destination() string {
+	if d.Task() {
+		return "workers"
+	}
+	return "url"
 }
 
 // all reads a list page by page.

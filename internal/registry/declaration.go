@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -11,12 +12,12 @@ import (
 // left out and follows the settings of the process.
 type Declaration struct {
 	Events            []event.Pattern   `json:"events" doc:"Event types wanted: exact, prefix.* or *." minItems:"1" maxItems:"200" example:"[\"order.*\"]"`
-	URL               string            `json:"url,omitempty" doc:"Where events are POSTed: http or https." maxLength:"2000" example:"https://shop.example.com/hooks"`
+	URL               string            `json:"url,omitempty" doc:"Where events are POSTed: http or https. Left out with site task." maxLength:"2000" example:"https://shop.example.com/hooks"`
 	FanOut            bool              `json:"fan_out,omitempty" doc:"Instead of a url: it has targets, each of which gets a delivery of its own."`
 	Signatures        []event.Signature `json:"signatures,omitempty" doc:"How requests are signed: v1 (HMAC) alone, or v1a (Ed25519) beside it." enum:"v1,v1a" default:"[\"v1\"]"`
 	Secret            *string           `json:"secret,omitempty" doc:"Signing secret to use instead of a generated one: whsec_ and base64 of 24-64 bytes. Write only."`
 	Mode              string            `json:"mode,omitempty" enum:"durable" default:"durable" doc:"When it runs and with which guarantee."`
-	Site              string            `json:"site,omitempty" enum:"relay" default:"relay" doc:"Where it runs."`
+	Site              string            `json:"site,omitempty" enum:"relay,task" default:"relay" doc:"Where it runs: relay, the service's own workers make a request; task, workers of yours claim its deliveries over HTTP (POST /v1/lanes/{lane}/claim), so it has neither url nor fan_out, nor any field that shapes a request."`
 	Lane              string            `json:"lane,omitempty" default:"default" doc:"Keeps work apart that must not queue behind other work." maxLength:"64"`
 	Tenant            string            `json:"tenant,omitempty" doc:"Only this tenant's events." maxLength:"255"`
 	Filter            string            `json:"filter,omitempty" doc:"Only events that meet this condition, in CEL over event. What an event does not have is no match." maxLength:"4096" example:"event.data.total > 100"`
@@ -88,6 +89,7 @@ func (d *Declaration) Resolve(key string, def Defaults) *event.Receiver {
 		MaxConcurrency:    defaultMaxConcurrency,
 		Trace:             d.Trace == nil || *d.Trace,
 		FanOut:            d.FanOut,
+		Task:              d.Task(),
 		PauseScope:        d.PauseScope,
 	}
 	if r.PauseScope == "" {
@@ -117,6 +119,17 @@ func (d *Declaration) Resolve(key string, def Defaults) *event.Receiver {
 	return r
 }
 
+// The sites: where a receiver runs.
+const (
+	SiteRelay = "relay"
+	SiteTask  = "task"
+)
+
+// Task reports whether workers elsewhere claim what the receiver is owed.
+func (d *Declaration) Task() bool { return d.Site == SiteTask }
+
+func (d *Declaration) site() string { return cmp.Or(d.Site, SiteRelay) }
+
 // Ways are those in which requests are signed: v1 always.
 func (d *Declaration) Ways() []event.Signature {
 	if slices.Contains(d.Signatures, event.SignV1a) {
@@ -133,6 +146,15 @@ func (d *Declaration) lane() string {
 }
 
 func (d *Declaration) timeout() time.Duration { return or(d.Timeout, defaultTimeout) }
+
+// leaseFloor is what a lease must exceed: what an attempt takes, where we make it, and
+// room to record it.
+func (d *Declaration) leaseFloor() time.Duration {
+	if d.Task() {
+		return event.LeaseMargin
+	}
+	return d.timeout() + event.LeaseMargin
+}
 
 func (d *Declaration) lease(def Defaults) time.Duration {
 	fallback := d.timeout() + defaultLeaseOver

@@ -337,8 +337,8 @@ func (b *board) quota(id event.TargetID, most int, now time.Time) draw {
 	s := b.stand(id)
 	s.queued, s.woken, s.lowered = false, false, false
 	t := b.book.Target(id)
-	if t == nil || t.Paused && !t.Deleted || !b.serve.serves(t) {
-		return draw{} // found again by the backlog once it can be attempted
+	if t == nil || t.Paused && !t.Deleted || t.Pulled() && !t.Deleted || !b.serve.serves(t) {
+		return draw{} // found again by the backlog once it can be attempted here
 	}
 	l := b.lane(t.Receiver.Lane)
 	inLane := l.room(now, l.most)

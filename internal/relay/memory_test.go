@@ -29,6 +29,7 @@ type memory struct {
 	pause     time.Duration    // before a claim is answered
 	asking    time.Duration    // before the backlog is
 	quotas    []ledger.Quota   // as claimed with
+	reading   func()           // called when events are read
 }
 
 type row struct {
@@ -159,6 +160,45 @@ func (m *memory) Release(ctx context.Context, worker event.WorkerID, fences []ev
 		}
 	}
 	return nil
+}
+
+func (m *memory) Enroll(context.Context, string) (event.WorkerID, error) { return 7, nil }
+
+func (m *memory) Pulled(ctx context.Context, _ string) ([]event.TargetID, int64, error) {
+	targets, revision, err := m.Backlog(ctx)
+	return slices.DeleteFunc(targets, func(id event.TargetID) bool { return !m.Target(id).Pulled() }), revision, err
+}
+
+func (m *memory) Held(ctx context.Context, by ledger.Holding) (ledger.Held, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return ledger.Held{}, errDown
+	}
+	r := m.rows[by.Delivery]
+	if r == nil || !r.ClaimedAt.Equal(by.ClaimedAt) {
+		return ledger.Held{}, ledger.ErrClaimLost
+	}
+	return ledger.Held{Claim: r.Claim, Worker: r.by, For: time.Since(r.ClaimedAt)}, nil
+}
+
+func (m *memory) Extend(context.Context, ledger.Holding, time.Duration) (time.Time, error) {
+	return time.Time{}, ledger.ErrClaimLost
+}
+
+func (m *memory) FindAll(_ context.Context, ids []event.ID) (map[event.ID]event.Event, error) {
+	if m.reading != nil {
+		m.reading()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := map[event.ID]event.Event{}
+	for _, r := range m.rows {
+		if slices.Contains(ids, r.Event.ID) {
+			found[r.Event.ID] = r.Event
+		}
+	}
+	return found, nil
 }
 
 func (m *memory) TargetOf(_ context.Context, id event.ID) (event.TargetID, int64, error) {

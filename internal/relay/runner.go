@@ -27,6 +27,7 @@ type Runner struct {
 
 	mu       sync.Mutex
 	closed   bool
+	closing  chan struct{} // closed when no more attempts begin
 	attempts sync.WaitGroup
 	underWay atomic.Int64
 	wishes   chan struct{} // a seat for each delivery that somebody wants tried now
@@ -35,7 +36,7 @@ type Runner struct {
 // NewRunner makes a runner; Run must run for attempts to be recorded.
 func NewRunner(o Options) *Runner {
 	o = o.withDefaults()
-	r := &Runner{Options: o, recorder: newRecorder(o.Ledger, o.Worker, o.Log, o.Turned), teller: newTeller(o.Courier, o.Log), wishes: make(chan struct{}, maxWishes)}
+	r := &Runner{Options: o, recorder: newRecorder(o.Ledger, o.Worker, o.Log, o.Turned), teller: newTeller(o.Courier, o.Log), wishes: make(chan struct{}, maxWishes), closing: make(chan struct{})}
 	r.work, r.cut = context.WithCancel(context.Background())
 	return r
 }
@@ -50,6 +51,7 @@ func (r *Runner) Run(ctx context.Context) {
 	<-ctx.Done()
 	r.mu.Lock()
 	r.closed = true
+	close(r.closing)
 	r.mu.Unlock()
 	r.Log.InfoContext(ctx, "stopping: nothing more is claimed; attempts under way are waited for", "attempts", r.underWay.Load(), "for", r.Grace)
 	grace := time.AfterFunc(r.Grace, r.cut)
@@ -87,8 +89,11 @@ func (r *Runner) Deliver(ctx context.Context, id event.ID) (ended bool, err erro
 		return false, err
 	}
 	to := r.Book.Target(target)
-	if to != nil && to.Paused {
+	switch {
+	case to != nil && to.Paused:
 		return false, event.ErrPaused
+	case to != nil && to.Pulled() && !to.Deleted:
+		return false, event.ErrPulled
 	}
 	lease := time.Minute
 	if to != nil {
@@ -141,6 +146,9 @@ func (r *Runner) attempt(c *event.Claim, began time.Time, came func(event.Result
 		r.handBack(ctx, c.Fence)
 	case c.To.Deleted:
 		r.orphan(ctx, c, lapse)
+	case c.To.Pulled():
+		// It was declared so while it was claimed for: it is for workers elsewhere.
+		r.handBack(ctx, c.Fence)
 	case time.Until(lapse) < c.To.Receiver.Timeout+event.LeaseMargin/2:
 		r.handBack(ctx, c.Fence)
 	default:
@@ -153,9 +161,13 @@ func (r *Runner) attempt(c *event.Claim, began time.Time, came func(event.Result
 }
 
 func (r *Runner) handBack(ctx context.Context, fences ...event.Fence) {
+	r.handBackOf(ctx, r.Worker, fences...)
+}
+
+func (r *Runner) handBackOf(ctx context.Context, worker event.WorkerID, fences ...event.Fence) {
 	ctx, done := context.WithTimeout(ctx, claimTimeout)
 	defer done()
-	if err := r.Ledger.Release(ctx, r.Worker, fences); err != nil {
+	if err := r.Ledger.Release(ctx, worker, fences); err != nil {
 		r.Log.WarnContext(ctx, "claims could not be handed back; they return when their leases lapse", "claims", len(fences), "err", err)
 	}
 }
@@ -174,7 +186,7 @@ func (r *Runner) undeliverable(c *event.Claim) (event.Verdict, bool) {
 	switch err := r.Courier.Check(c); {
 	case c.To.Unusable != "" && c.To.Unreadable:
 		v.Reason = c.To.Unusable
-	case c.To.Unusable != "":
+	case c.To.Unusable != "" && !c.To.Pulled():
 		v.Ruling, v.Reason = event.Failure, c.To.Unusable
 	case err != nil:
 		v.Reason = "what is stored cannot be decoded: " + err.Error()
@@ -197,16 +209,20 @@ func (r *Runner) run(ctx context.Context, c *event.Claim, began, lapse time.Time
 
 // settle judges a verdict and records what it means.
 func (r *Runner) settle(ctx context.Context, c *event.Claim, v event.Verdict, began, lapse time.Time) event.Result {
-	result := event.Result{Context: c.Context(), Verdict: v}
 	if ctx.Err() != nil {
 		// Cut by a stop whose grace is over: nobody knows how far the attempt came.
 		// Nothing is recorded, and the lease brings the delivery back.
-		return result
+		return event.Result{Context: c.Context(), Verdict: v}
 	}
-	owed := c.ClaimedAt.Sub(c.OwedSince) + time.Since(began)
-	result.Settlement = event.Settle(c, c.To.Receiver.Terms, &v, owed, rand.Float64())
+	result := judge(c, v, began)
 	result.Recorded = r.recorder.record(ctx, entry(c, &v, result.Settlement), lapse)
 	return result
+}
+
+// judge is what a verdict means for a delivery, before it is recorded.
+func judge(c *event.Claim, v event.Verdict, began time.Time) event.Result {
+	owed := c.ClaimedAt.Sub(c.OwedSince) + time.Since(began)
+	return event.Result{Context: c.Context(), Verdict: v, Settlement: event.Settle(c, c.To.Receiver.Terms, &v, owed, rand.Float64())}
 }
 
 func entry(c *event.Claim, v *event.Verdict, s event.Settlement) ledger.Entry {

@@ -105,8 +105,10 @@ func (c *Courier) Check(claim *event.Claim) error {
 	if len(claim.Event.Data) == 0 {
 		return errors.New("the event has no data")
 	}
-	if err := sendable(claim.To.URL); err != nil {
-		return err
+	if !claim.To.Pulled() {
+		if err := sendable(claim.To.URL); err != nil {
+			return err
+		}
 	}
 	if err := wellFormed(claim.Event.Data); err != nil {
 		return fmt.Errorf("data is no JSON: %w", err)

@@ -21,12 +21,14 @@ FROM eventsvc.owed o
 JOIN eventsvc.targets t   ON t.id = o.target_id   AND t.paused_at IS NULL AND t.disabled_at IS NULL
 JOIN eventsvc.receivers r ON r.id = t.receiver_id AND r.paused_at IS NULL
 JOIN eventsvc.lanes l     ON l.id = r.lane_id     AND l.paused_at IS NULL
-WHERE o.claimed_by <> 0
-   OR o.target_id NOT IN (SELECT target_id FROM aside)
-      AND (o.available_at <= now()
-           OR o.due_at <= greatest(@until::timestamptz, now())
-              AND NOT EXISTS (
-                SELECT 1
-                FROM eventsvc.attempts a
-                WHERE a.event_id = o.event_id AND a.delivery_id = o.id AND a.outcome = 'deferred' AND a.started_at >= @since
-              ));
+-- What workers elsewhere claim is theirs to bring to its end.
+WHERE NOT (coalesce(r.declaration ->> 'site', '') = 'task' AND t.url = '' AND r.deleted_at IS NULL AND t.deleted_at IS NULL)
+  AND (o.claimed_by <> 0
+       OR o.target_id NOT IN (SELECT target_id FROM aside)
+          AND (o.available_at <= now()
+               OR o.due_at <= greatest(@until::timestamptz, now())
+                  AND NOT EXISTS (
+                    SELECT 1
+                    FROM eventsvc.attempts a
+                    WHERE a.event_id = o.event_id AND a.delivery_id = o.id AND a.outcome = 'deferred' AND a.started_at >= @since
+                  )));
