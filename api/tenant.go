@@ -140,8 +140,8 @@ func bindDeclaration(ctx context.Context, kept string, d *registry.Declaration) 
 		flaws.Add("/lane", "is not for an API key that is bound to a tenant to choose: leave it out")
 	}
 	d.Lane = kept
-	if d.Task() {
-		flaws.Add("/site", "must be relay: no API key that is bound to a tenant may claim")
+	if d.Site == registry.SiteTask {
+		flaws.Add("/site", "must be relay for an API key that is bound to a tenant: workers are the whole service's")
 		return flaws
 	}
 	if d.PauseScope == event.PauseLane {

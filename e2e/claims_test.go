@@ -476,7 +476,7 @@ func TestWhatBreaksARuleOfClaimsIsRefusedByName(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.path, c.body, a.status, a.text)
 		}
 	}
-	for pointer, field := range map[string]string{"/url": `"url":"http://127.0.0.1:1"`, "/fan_out": `"fan_out":true`, "/timeout": `"timeout":"1s"`, "/format": `"format":"raw"`,
+	for pointer, field := range map[string]string{"/timeout": `"timeout":"1s"`, "/format": `"format":"raw"`,
 		"/headers": `"headers":{"x-a":"b"}`, "/permanent_statuses": `"permanent_statuses":[]`, "/max_concurrency": `"max_concurrency":1`,
 		"/pause_scope": `"pause_scope":"lane"`, "/trace": `"trace":false`, "/lease": `"lease":"5s"`, "/site": `"site":"tasks"`} {
 		body := `{"events":["*"],"site":"task",` + field + `}`

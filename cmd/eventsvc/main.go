@@ -43,7 +43,7 @@ func root() *cobra.Command {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Sprintf("%v; see `%s --help`", err, c.CommandPath())}
 	})
-	cmd.AddCommand(devCommand(), serveCommand(), relayCommand(), migrateCommand(),
+	cmd.AddCommand(devCommand(), serveCommand(), relayCommand(), workerCommand(), migrateCommand(),
 		requeueCommand(), replayCommand(), cancelCommand(), deliverCommand(), pruneCommand(), statusCommand(), catalogueCommand(), checkCommand(), keysCommand(), secretsCommand(), verifyCommand(), openapiCommand(), healthcheckCommand(), keysCommand(), versionCommand())
 	return cmd
 }

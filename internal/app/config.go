@@ -54,6 +54,8 @@ type Config struct {
 	EgressProxy   string         `env:"EVENTSVC_EGRESS_PROXY" doc:"URL of a forward proxy that webhooks and on_failure go through, by CONNECT. Names are resolved and judged here."`
 	HTTP2         bool           `env:"EVENTSVC_HTTP2" envDefault:"true" doc:"false: webhooks and on_failure speak HTTP/1.1 alone, where receivers offer an HTTP/2 that is broken."`
 
+	NATSURL string `env:"EVENTSVC_NATS_URL" doc:"NATS with JetStream, for receivers with site task and a url: relays hand their deliveries over it to eventsvc worker. Several servers separated by commas."`
+
 	Retention  event.Duration `env:"EVENTSVC_RETENTION" envDefault:"90d" doc:"How long events are kept once all their deliveries are terminal; owed work is never pruned."`
 	PruneEvery event.Duration `env:"EVENTSVC_PRUNE_EVERY" envDefault:"1m" doc:"How often what is past its retention is pruned; 0s: only by eventsvc prune."`
 	PruneRows  int            `env:"EVENTSVC_PRUNE_ROWS" envDefault:"5000" doc:"Most rows that one transaction of a prune deletes."`

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/eventsvc/eventsvc/internal/pg"
+	"github.com/eventsvc/eventsvc/internal/task"
 )
 
 // Dev is the service for one person at one machine: a private database, the schema,
@@ -21,6 +22,7 @@ import (
 type Dev struct {
 	Config  Config
 	DataDir string
+	NATS    bool // with a private NATS server and a worker
 	Version string
 	Log     *slog.Logger
 	Out     io.Writer // what to do next, and what arrives in the inbox
@@ -53,7 +55,15 @@ func (d *Dev) Run(ctx context.Context) error {
 			}
 		}()
 	}
-	p := &Process{Config: d.Config, Role: Role{API: true, Relay: true}, Version: d.Version, Log: d.Log, Inbox: d.Out,
+	if d.NATS && d.Config.NATSURL == "" {
+		server, err := task.StartServer(filepath.Join(dir, "nats"), 0)
+		if err != nil {
+			return err
+		}
+		defer server.Stop()
+		d.Config.NATSURL = server.URL()
+	}
+	p := &Process{Config: d.Config, Role: Role{API: true, Relay: true, Worker: d.NATS}, Version: d.Version, Log: d.Log, Inbox: d.Out,
 		Ready: func(address string) { fmt.Fprint(d.Out, welcome(address)) }}
 	err = p.Run(ctx)
 	if errors.Is(context.Cause(ctx), errDatabaseGone) {

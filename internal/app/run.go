@@ -24,13 +24,15 @@ import (
 	"github.com/eventsvc/eventsvc/internal/pg"
 	"github.com/eventsvc/eventsvc/internal/registry"
 	"github.com/eventsvc/eventsvc/internal/relay"
+	"github.com/eventsvc/eventsvc/internal/task"
 	"github.com/eventsvc/eventsvc/internal/webhook"
 )
 
 // Role is which parts of the house a process runs.
 type Role struct {
-	API   bool
-	Relay bool
+	API    bool
+	Relay  bool
+	Worker bool // takes what relays hand over
 }
 
 // Process is what a command makes of the house.
@@ -78,6 +80,9 @@ func (p *Process) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if h.tasks != nil {
+		defer h.tasks.Close()
+	}
 	return h.run(ctx)
 }
 
@@ -94,6 +99,7 @@ type house struct {
 	runner   *relay.Runner // makes attempts
 	relay    *relay.Relay  // claims for it; nil where none runs
 	remote   *relay.Remote // serves workers elsewhere, through it
+	tasks    *task.Backend // hands over to worker processes; nil where there is none
 	gauge    *gauge
 	registry *registry.Registry
 	ledger   *ledger.Ledger
@@ -172,6 +178,12 @@ func (p *Process) hire(ctx context.Context, h *house, hook around.Hook) error {
 		Slots: p.Config.RelayWorkers, Batch: p.Config.Batch, Poll: time.Duration(p.Config.Poll),
 		Grace: time.Duration(p.Config.ShutdownGrace), MaxClaims: p.Config.MaxClaims,
 		Lanes: p.lanes(), Once: p.Once, Limit: p.Limit, Turned: h.sentinel.turned,
+	}
+	if p.Config.NATSURL != "" {
+		if h.tasks, err = task.Connect(p.Config.NATSURL, p.Log); err != nil {
+			return badSetting("EVENTSVC_NATS_URL", "%s", err)
+		}
+		o.Tasks = h.tasks
 	}
 	if p.Role.Relay {
 		h.relay = relay.New(o)
@@ -283,8 +295,11 @@ func (h *house) run(ctx context.Context) error {
 	}
 	group.Go(func() error { h.maintain(groupCtx); return nil })
 	group.Go(func() error { h.sweep(groupCtx); return nil })
+	group.Go(func() error { h.remote.Run(groupCtx); return nil })
+	if h.Role.Worker {
+		group.Go(func() error { h.work(groupCtx); return nil })
+	}
 	if h.Role.API {
-		group.Go(func() error { h.remote.Run(groupCtx); return nil })
 		group.Go(func() error { return h.serve(groupCtx, doors.api, relayed) })
 	} else if h.Ready != nil {
 		h.Ready("")

@@ -37,7 +37,7 @@ const (
 	ClassPoison     Class = "poison" // too many workers were lost under it
 	ClassAround     Class = "around" // a hook refused to let it start
 	ClassPanic      Class = "panic"
-	ClassTask       Class = "task" // the worker elsewhere that ran it says that it failed
+	ClassTask       Class = "task" // a worker elsewhere says that it failed, or it cannot be handed to one
 )
 
 // Verdict is what one attempt came to: a value, not an error, as a receiver that

@@ -11,6 +11,12 @@ var (
 	sqlClaim string
 	//go:embed sql/claim_one.sql
 	sqlClaimOne string
+	//go:embed sql/hand_over.sql
+	sqlHandOver string
+	//go:embed sql/take.sql
+	sqlTake string
+	//go:embed sql/take_back.sql
+	sqlTakeBack string
 	//go:embed sql/pulled.sql
 	sqlPulled string
 	//go:embed sql/held.sql

@@ -132,7 +132,7 @@ func (r *Registry) catalogued(x *Receiver, d *Declaration) CataloguedReceiver {
 
 // destination is the kind of where a receiver's deliveries go.
 func (d *Declaration) destination() string {
-	if d.Task() {
+	if d.Pulled() {
 		return "workers"
 	}
 	return "url"

@@ -89,10 +89,10 @@ func (d *Declaration) checkEvents(flaws *event.Flaws) {
 
 func (d *Declaration) checkDestination(flaws *event.Flaws, checkURL func(string) error) {
 	switch {
-	case d.Task():
-		d.checkTask(flaws)
+	case d.Pulled():
+		d.checkPulled(flaws)
 	case d.URL == "" && !d.FanOut:
-		flaws.Add("/url", "is required: a receiver needs a destination, a url or fan_out; or site task, for workers that claim its deliveries")
+		flaws.Add("/url", "is required: a receiver needs a destination, a url or fan_out; or site task without one, for workers that claim its deliveries")
 	case d.FanOut && d.URL != "":
 		flaws.Add("/fan_out", "and url exclude each other: with fan_out each target has a url of its own")
 	case d.FanOut && d.Secret != nil:
@@ -114,18 +114,18 @@ func (d *Declaration) checkDestination(flaws *event.Flaws, checkURL func(string)
 	}
 }
 
-// checkTask refuses what has no meaning where no request is made.
-func (d *Declaration) checkTask(flaws *event.Flaws) {
+// checkPulled refuses what has no meaning where no request is made.
+func (d *Declaration) checkPulled(flaws *event.Flaws) {
 	for _, f := range []struct {
 		pointer string
 		given   bool
 	}{
-		{"/url", d.URL != ""}, {"/fan_out", d.FanOut}, {"/timeout", d.Timeout != nil}, {"/format", d.Format != ""}, {"/headers", len(d.Headers) > 0},
+		{"/timeout", d.Timeout != nil}, {"/format", d.Format != ""}, {"/headers", len(d.Headers) > 0},
 		{"/permanent_statuses", d.PermanentStatuses != nil}, {"/max_concurrency", d.MaxConcurrency != nil}, {"/pause_scope", d.PauseScope != ""},
 		{"/trace", d.Trace != nil},
 	} {
 		if f.given {
-			flaws.Add(f.pointer, "and site task exclude each other: workers claim its deliveries, and no request is made; leave one out")
+			flaws.Add(f.pointer, "has no meaning with site task and no url: workers claim its deliveries, and no request is made; leave it out, or give a url")
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (d *Declaration) checkTimes(flaws *event.Flaws, def Defaults) {
 	}
 	switch lease := d.lease(def); {
 	case lease <= 0: // said above
-	case lease <= d.leaseFloor() && d.Task():
+	case lease <= d.leaseFloor() && d.Pulled():
 		flaws.Add("/lease", fmt.Sprintf("%s must be longer than 5s, so that a verdict can still be recorded under it", event.Duration(lease)))
 	case lease <= d.leaseFloor():
 		flaws.Add("/lease", fmt.Sprintf("%s must exceed timeout %s by more than 5s, so that a verdict can still be recorded under it", event.Duration(lease), event.Duration(d.timeout())))

@@ -17,7 +17,7 @@ type Declaration struct {
 	Signatures        []event.Signature `json:"signatures,omitempty" doc:"How requests are signed: v1 (HMAC) alone, or v1a (Ed25519) beside it." enum:"v1,v1a" default:"[\"v1\"]"`
 	Secret            *string           `json:"secret,omitempty" doc:"Signing secret to use instead of a generated one: whsec_ and base64 of 24-64 bytes. Write only."`
 	Mode              string            `json:"mode,omitempty" enum:"durable" default:"durable" doc:"When it runs and with which guarantee."`
-	Site              string            `json:"site,omitempty" enum:"relay,task" default:"relay" doc:"Where it runs: relay, the service's own workers make a request; task, workers of yours claim its deliveries over HTTP (POST /v1/lanes/{lane}/claim), so it has neither url nor fan_out, nor any field that shapes a request."`
+	Site              string            `json:"site,omitempty" enum:"relay,task" default:"relay" doc:"Where it runs. relay: relay workers make the requests. task with a url or fan_out: they hand deliveries over NATS JetStream to eventsvc worker, which makes them. task with neither: workers of yours claim its deliveries over HTTP (POST /v1/lanes/{lane}/claim), and fields that shape a request are refused."`
 	Lane              string            `json:"lane,omitempty" default:"default" doc:"Keeps work apart that must not queue behind other work." maxLength:"64"`
 	Tenant            string            `json:"tenant,omitempty" doc:"Only this tenant's events." maxLength:"255"`
 	Filter            string            `json:"filter,omitempty" doc:"Only events that meet this condition, in CEL over event. What an event does not have is no match." maxLength:"4096" example:"event.data.total > 100"`
@@ -89,7 +89,7 @@ func (d *Declaration) Resolve(key string, def Defaults) *event.Receiver {
 		MaxConcurrency:    defaultMaxConcurrency,
 		Trace:             d.Trace == nil || *d.Trace,
 		FanOut:            d.FanOut,
-		Task:              d.Task(),
+		Task:              d.Site == SiteTask,
 		PauseScope:        d.PauseScope,
 	}
 	if r.PauseScope == "" {
@@ -125,8 +125,9 @@ const (
 	SiteTask  = "task"
 )
 
-// Task reports whether workers elsewhere claim what the receiver is owed.
-func (d *Declaration) Task() bool { return d.Site == SiteTask }
+// Pulled reports whether workers elsewhere claim what the receiver is owed: it has nothing
+// that a request could be made to.
+func (d *Declaration) Pulled() bool { return d.Site == SiteTask && d.URL == "" && !d.FanOut }
 
 func (d *Declaration) site() string { return cmp.Or(d.Site, SiteRelay) }
 
@@ -150,7 +151,7 @@ func (d *Declaration) timeout() time.Duration { return or(d.Timeout, defaultTime
 // leaseFloor is what a lease must exceed: what an attempt takes, where we make it, and
 // room to record it.
 func (d *Declaration) leaseFloor() time.Duration {
-	if d.Task() {
+	if d.Pulled() {
 		return event.LeaseMargin
 	}
 	return d.timeout() + event.LeaseMargin

@@ -162,11 +162,49 @@ func (m *memory) Release(ctx context.Context, worker event.WorkerID, fences []ev
 	return nil
 }
 
+func (m *memory) HandOver(_ context.Context, worker event.WorkerID, f event.Fence, lease time.Duration) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.rows[f.Delivery]
+	if r == nil || r.by != worker || !r.ClaimedAt.Equal(f.ClaimedAt) {
+		return false, nil
+	}
+	r.by, r.lease = -worker, time.Now().Add(lease)
+	return true, nil
+}
+
+func (m *memory) TakeBack(_ context.Context, worker event.WorkerID, f event.Fence) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.rows[f.Delivery]; r != nil && r.by == -worker && r.ClaimedAt.Equal(f.ClaimedAt) {
+		r.by, r.lease = 0, time.Time{}
+	}
+	return nil
+}
+
+func (m *memory) Take(_ context.Context, worker, by event.WorkerID, f event.Fence) (event.Claim, int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.rows[f.Delivery]
+	if r == nil || r.by != -by || !r.ClaimedAt.Equal(f.ClaimedAt) {
+		return event.Claim{}, 0, ledger.ErrClaimLost
+	}
+	now := time.Now()
+	r.by, r.ClaimedAt, r.LeaseUntil = worker, now, now.Add(r.lease.Sub(now))
+	return r.Claim, 1, nil
+}
+
 func (m *memory) Enroll(context.Context, string) (event.WorkerID, error) { return 7, nil }
 
 func (m *memory) Pulled(ctx context.Context, _ string) ([]event.TargetID, int64, error) {
-	targets, revision, err := m.Backlog(ctx)
-	return slices.DeleteFunc(targets, func(id event.TargetID) bool { return !m.Target(id).Pulled() }), revision, err
+	heads, revision, err := m.Backlog(ctx)
+	var targets []event.TargetID
+	for _, h := range heads {
+		if m.Target(h.Target).Pulled() {
+			targets = append(targets, h.Target)
+		}
+	}
+	return targets, revision, err
 }
 
 func (m *memory) Held(ctx context.Context, by ledger.Holding) (ledger.Held, error) {

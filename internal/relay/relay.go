@@ -20,6 +20,9 @@ type Ledger interface {
 	TargetOf(ctx context.Context, id event.ID) (event.TargetID, int64, error)
 	Record(ctx context.Context, worker event.WorkerID, entries []ledger.Entry) ([]bool, []ledger.Health, error)
 	Release(ctx context.Context, worker event.WorkerID, fences []event.Fence) error
+	HandOver(ctx context.Context, worker event.WorkerID, f event.Fence, lease time.Duration) (bool, error)
+	TakeBack(ctx context.Context, worker event.WorkerID, f event.Fence) error
+	Take(ctx context.Context, worker, by event.WorkerID, f event.Fence) (event.Claim, int64, error)
 	Backlog(ctx context.Context) ([]ledger.Head, int64, error)
 	Report(ctx context.Context, worker event.WorkerID, lanes []string, succeeded map[event.TargetID]time.Duration) error
 }
@@ -55,6 +58,9 @@ type Options struct {
 	Poll      time.Duration // how long a missed wake-up can go unnoticed: 1s
 	Grace     time.Duration // how long a stop waits for attempts under way: 25s
 	MaxClaims int           // lost claims after which a row is poison: 10
+
+	// Tasks, where given, is how claims of receivers with site task get to worker processes.
+	Tasks Tasks
 
 	// Turned, where given, is told how targets of fan-out receivers fare when that has
 	// turned. It must not block.
@@ -244,10 +250,15 @@ func (r *Relay) start(c *event.Claim, at seat, began time.Time) bool {
 		started := time.Now()
 		free := func() { r.board.done(at, max(time.Since(started), 1)) }
 		defer once.Do(free)
-		r.attempt(c, began, func(result event.Result) {
+		switch r.dispatch(c, began, func(result event.Result) {
 			r.came(c, at, &result)
 			once.Do(free)
-		})
+		}) {
+		case handedOver:
+			r.board.heard(at, event.PauseTarget, 0)
+		case notHandedOver:
+			r.board.heard(at, event.PauseTarget, handOverPause)
+		}
 	})
 }
 

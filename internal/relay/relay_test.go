@@ -64,9 +64,13 @@ func (l *lines) count(part string) int {
 	return strings.Count(l.text.String(), part)
 }
 
+func options(m *memory, c courier, log *lines) relay.Options {
+	return relay.Options{Worker: 1, Ledger: m, Book: m, Courier: c, Hook: around.Stack(), Log: slog.New(slog.NewTextHandler(log, nil))}
+}
+
 func start(t *testing.T, m *memory, c courier, change ...func(*relay.Options)) *station {
 	s := &station{log: &lines{}, done: make(chan struct{})}
-	o := relay.Options{Worker: 1, Ledger: m, Book: m, Courier: c, Hook: around.Stack(), Log: slog.New(slog.NewTextHandler(s.log, nil))}
+	o := options(m, c, s.log)
 	for _, f := range change {
 		f(&o)
 	}

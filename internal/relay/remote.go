@@ -312,14 +312,16 @@ func (r *Remote) complete(held *ledger.Held, told event.Verdict, stands chan<- e
 		})
 }
 
-// note remembers a success for the next report.
 func (r *Remote) note(target event.TargetID) func(event.Result) {
 	return func(result event.Result) {
 		if result.Recorded && result.Settlement.Status == event.Succeeded {
-			r.seen.note(target)
+			r.Note(target)
 		}
 	}
 }
+
+// Note remembers a success for the next report.
+func (r *Remote) Note(target event.TargetID) { r.seen.note(target) }
 
 // write settles and records one verdict under a claim that is not this process's own.
 func (r *Remote) write(ctx context.Context, held *ledger.Held, v event.Verdict, began time.Time) (event.Result, error) {

@@ -65,18 +65,19 @@ func TestAVerdictThatCannotBeWrittenIsNotCalledLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(pulled("k"))
 		s := start(t, m, succeed)
-		remote := relay.NewRemote(s.Runner, m, m)
+		away := &unwritable{memory: m}
+		remote := relay.NewRemote(s.Runner, away, m)
 		id := m.owe(1, 1, 5)[0]
 		claims, err := remote.Claim(t.Context(), "default", "w", 1, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		by := ledger.Holding{Fence: claims[0].Fence, Worker: "w"}
-		m.setDown(true)
+		away.now = true
 		if err := remote.Complete(t.Context(), by, event.Verdict{Ruling: event.Success}); err == nil || errors.Is(err, ledger.ErrClaimLost) {
 			t.Errorf("the database is away: %v", err)
 		}
-		m.setDown(false)
+		away.now = false
 		if err := remote.Complete(t.Context(), by, event.Verdict{Ruling: event.Success}); err != nil || m.status(id) != event.Succeeded {
 			t.Errorf("then %v, and it is %q", err, m.status(id))
 		}
@@ -110,6 +111,19 @@ func TestAVerdictUnderAClaimThatWasJustLostRecordsNothing(t *testing.T) {
 			t.Errorf("%d lines, trail %v", s.log.count("claim was lost"), m.trail)
 		}
 	})
+}
+
+// unwritable is a ledger that goes away between reading and writing.
+type unwritable struct {
+	*memory
+	now bool
+}
+
+func (u *unwritable) Record(ctx context.Context, worker event.WorkerID, entries []ledger.Entry) ([]bool, []ledger.Health, error) {
+	if u.now {
+		return nil, nil, errDown
+	}
+	return u.memory.Record(ctx, worker, entries)
 }
 
 // stealing is a ledger in which another worker is always a moment faster.

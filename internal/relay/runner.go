@@ -120,7 +120,7 @@ func (r *Runner) Deliver(ctx context.Context, id event.ID) (ended bool, err erro
 	if !r.begin(func() {
 		defer close(done)
 		defer func() { <-r.wishes }()
-		r.attempt(&claim, began, func(result event.Result) { made = result.Recorded })
+		r.dispatch(&claim, began, func(result event.Result) { made = result.Recorded })
 	}) {
 		<-r.wishes
 		r.handBack(context.WithoutCancel(ctx), claim.Fence)

@@ -2,7 +2,7 @@
 -- Unclaimed rows (lease_until = -infinity) and lapsed leases meet the same predicate.
 WITH c AS MATERIALIZED (  -- a fence: without it a nested loop may run the LIMIT anew for each row and claim more
   SELECT x.id, x.event_id, x.claimed_by AS was_by, x.claimed_at AS was_at, x.attempts, q.lease,
-         x.claimed_by <> 0 AND x.claims >= @max_claims::integer AS poison
+         x.claimed_by > 0 AND x.claims >= @max_claims::integer AS poison
   FROM unnest(@targets::integer[], @quotas::integer[], @floors::timestamptz[], @leases::interval[])
     AS q(target_id, n, floor, lease)
   -- Read here, so that no claim that begins after a pause has committed takes a row.
@@ -20,13 +20,14 @@ WITH c AS MATERIALIZED (  -- a fence: without it a nested loop may run the LIMIT
     LIMIT q.n
     FOR UPDATE SKIP LOCKED) x
 ),
--- A lease that lapsed is an attempt of which nobody knows how far it came (P6).
+-- A lease that lapsed is an attempt of which nobody knows how far it came (P6); of one that
+-- was handed over and taken by no worker (claimed_by below zero) it is known that none began.
 lost AS (
   INSERT INTO eventsvc.attempts (event_id, delivery_id, number, outcome, worker, started_at, class, error)
   SELECT event_id, id, attempts + 1, 'unknown', was_by, was_at, CASE WHEN poison THEN 'poison' END,
          'the worker was lost before it could record what came of this attempt'
   FROM c
-  WHERE was_by <> 0
+  WHERE was_by > 0
 ),
 -- A row under which that many workers were lost is not given to another.
 poisoned AS (

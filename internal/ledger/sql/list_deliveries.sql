@@ -59,7 +59,7 @@ JOIN eventsvc.events e    ON e.id = d.event_id
 JOIN eventsvc.targets t   ON t.id = d.target_id
 JOIN eventsvc.receivers r ON r.id = t.receiver_id
 JOIN eventsvc.lanes l     ON l.id = r.lane_id
-LEFT JOIN eventsvc.workers w ON w.id = d.claimed_by
+LEFT JOIN eventsvc.workers w ON w.id = abs(d.claimed_by)
 LEFT JOIN LATERAL (
   SELECT a.number, a.outcome, a.class, a.error
   FROM eventsvc.attempts a
