@@ -430,6 +430,8 @@ func TestTheCheckFindsWhatIsWrong(t *testing.T) {
 	run(0, "EV-W005 1 deliveries wait in lane default", key)
 	run(0, "EV-W003 [r] listen to a.b", key, "EVENTSVC_STRICT_TYPES=true")
 	run(0, "EV-W002 receiver r could not be declared so today: /url", key, "EVENTSVC_ALLOW_PRIVATE=false")
+	p.declare(t, "t", `{"events":["c.d"],"site":"task","url":"`+s.URL+`"}`)
+	run(0, "EV-W006 receiver t is for worker processes", key)
 	run(1, "EV-E002 receiver r cannot be used", "EVENTSVC_SECRET_KEY="+strings.Repeat("E", 43)+"=")
 	v := spawn(t, t.TempDir(), []string{"DATABASE_URL=" + pgtest.Empty(t)}, "check")
 	if code := v.exit(t); code != 1 || !strings.Contains(v.out.String(), "EV-E001") {

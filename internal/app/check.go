@@ -77,6 +77,9 @@ func checkDeclared(ctx context.Context, r *registry.Registry, c Config) ([]Findi
 		if flaw != "" {
 			continue
 		}
+		if d.Site == registry.SiteTask && !d.Pulled() && c.NATSURL == "" {
+			found = append(found, Finding{"EV-W006", fmt.Sprintf("receiver %s is for worker processes, and EVENTSVC_NATS_URL is not set: its deliveries fail", list[i].Key)})
+		}
 		if err := r.Check(&d); err != nil {
 			found = append(found, Finding{"EV-W002", fmt.Sprintf("receiver %s could not be declared so today: %v", list[i].Key, err)})
 		}

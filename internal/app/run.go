@@ -272,7 +272,7 @@ func (h *house) run(ctx context.Context) error {
 	watching, endWatch := context.WithCancel(context.WithoutCancel(ctx))
 	defer endWatch()
 	go func() { h.sentinel.run(watching); close(watched) }()
-	if h.Config.Wake == "notify" {
+	if h.Config.Wake == "notify" && (h.relay != nil || h.Role.API) {
 		go h.bell.Listen(groupCtx, h.listenURL(), h.resume, h.look)
 	}
 	relayed := make(chan struct{})

@@ -3,6 +3,7 @@ package ledger
 // What the tests of plans look at.
 var (
 	SQLPin, SQLClaim, SQLRecord, SQLRelease, SQLBacklog, SQLOwe = sqlPin, sqlClaim, sqlRecord, sqlRelease, sqlBacklog, sqlOwe
+	SQLHandOver, SQLTake, SQLTakeBack                           = sqlHandOver, sqlTake, sqlTakeBack
 	SQLPulled, SQLHeld, SQLExtend                               = sqlPulled, sqlHeld, sqlExtend
 )
 

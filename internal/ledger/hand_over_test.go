@@ -130,7 +130,9 @@ func TestAHandOverThatNobodyTakesIsNoLostClaim(t *testing.T) {
 		t.Fatal("not taken")
 	}
 	b.exec(t, `UPDATE eventsvc.owed SET lease_until = now() - interval '1 us'`)
-	b.claim(t, b.worker, target, 1)
+	if again := b.claim(t, b.worker, target, 1); len(again) != 1 {
+		t.Error("one lost worker makes poison of it: hand-overs were counted")
+	}
 	if trail := b.attempts(t, debt); len(trail) != 1 || trail[0].Outcome != event.OutcomeUnknown {
 		t.Errorf("the trail is %+v", trail)
 	}
