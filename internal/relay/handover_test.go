@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,6 +40,15 @@ func (p *post) set(away bool) {
 	p.away = away
 }
 
+// all are the messages that were sent.
+func (p *post) all() []task.Message {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.sent)
+}
+
+func (p *post) last() task.Message { all := p.all(); return all[len(all)-1] }
+
 func handing(p *post) func(*relay.Options) { return func(o *relay.Options) { o.Tasks = p } }
 
 // sited is a memory whose first target is for worker processes, and whose second is not.
@@ -68,22 +78,22 @@ func TestARelayHandsOverWhatIsForWorkersAndRunsNothingOfIt(t *testing.T) {
 		own := m.owe(2, 1, 5)[0]
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if len(p.sent) != len(ids) || m.held() != len(ids) || m.status(own) != event.Succeeded {
-			t.Errorf("%d of %d sent, %d held, the other is %q", len(p.sent), len(ids), m.held(), m.status(own))
+		if len(p.all()) != len(ids) || m.held() != len(ids) || m.status(own) != event.Succeeded {
+			t.Errorf("%d of %d sent, %d held, the other is %q", len(p.all()), len(ids), m.held(), m.status(own))
 		}
-		for _, sent := range p.sent {
-			if r := m.rows[sent.Delivery]; r.by != -1 || !sent.ClaimedAt.Equal(r.ClaimedAt) || sent.By != 1 || sent.Target != 1 || time.Until(r.lease) < 28*time.Second {
+		for _, sent := range p.all() {
+			if r := m.at(sent.Delivery); r.by != -1 || !sent.ClaimedAt.Equal(r.ClaimedAt) || sent.By != 1 || sent.Target != 1 || time.Until(r.lease) < 28*time.Second {
 				t.Errorf("sent %+v of %+v", sent, r)
 			}
 		}
 		// Nobody takes them: the leases lapse, and they are handed over anew.
 		time.Sleep(31 * time.Second)
 		synctest.Wait()
-		if len(p.sent) != 2*len(ids) {
-			t.Errorf("%d sent after the leases", len(p.sent))
+		if len(p.all()) != 2*len(ids) {
+			t.Errorf("%d sent after the leases", len(p.all()))
 		}
 		wish := m.owe(1, 1, 5)[0]
-		if ended, err := s.Deliver(t.Context(), wish); ended || err != nil || p.sent[len(p.sent)-1].Delivery != wish {
+		if ended, err := s.Deliver(t.Context(), wish); ended || err != nil || p.last().Delivery != wish {
 			t.Errorf("a person's wish: %v, %v", ended, err)
 		}
 	})
@@ -109,8 +119,8 @@ func TestWhatCannotBeHandedOverGoesBackAndIsTriedAgain(t *testing.T) {
 		p.set(false)
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		if len(p.sent) != 100 {
-			t.Errorf("%d sent once it is back", len(p.sent))
+		if len(p.all()) != 100 {
+			t.Errorf("%d sent once it is back", len(p.all()))
 		}
 		if s.log.count("could not be handed over") == 0 {
 			t.Error("nothing is said")
@@ -165,7 +175,7 @@ func TestAMessageRunsItsReceiverOnceHoweverOftenItComes(t *testing.T) {
 		})
 		id := m.owe(1, 1, 5)[0]
 		time.Sleep(2 * time.Second)
-		sent := p.sent[0]
+		sent := p.all()[0]
 		for _, wrong := range []task.Message{{Fence: sent.Fence, By: 3}, {Fence: event.Fence{Delivery: sent.Delivery, ClaimedAt: sent.ClaimedAt.Add(-time.Microsecond)}, By: sent.By},
 			{Fence: event.Fence{Delivery: event.NewID(time.Now()), ClaimedAt: sent.ClaimedAt}, By: sent.By}} {
 			if !w.Handle(t.Context(), wrong) {
@@ -203,23 +213,24 @@ func TestAWorkerTakesNoMoreOfATargetThanItMay(t *testing.T) {
 		})
 		m.owe(1, 3, 5)
 		time.Sleep(5 * time.Second)
-		if !w.Handle(t.Context(), p.sent[0]) || !w.Handle(t.Context(), p.sent[1]) || w.Handle(t.Context(), p.sent[2]) {
+		if !w.Handle(t.Context(), p.all()[0]) || !w.Handle(t.Context(), p.all()[1]) || w.Handle(t.Context(), p.all()[2]) {
 			t.Error("the bound of two does not hold")
 		}
 		time.Sleep(2 * time.Second)
-		if !w.Handle(t.Context(), p.sent[2]) {
+		if !w.Handle(t.Context(), p.all()[2]) {
 			t.Error("there is room, and it is not taken")
 		}
 		synctest.Wait()
 		// P9: a process that stops finishes what it took, and gives back what it takes then.
 		stop()
+		synctest.Wait()
 		if len(m.ended) != 3 {
 			t.Errorf("%d ended", len(m.ended))
 		}
 		last := m.owe(1, 1, 5)[0]
 		time.Sleep(2 * time.Second)
-		if sent := p.sent[len(p.sent)-1]; sent.Delivery != last || !w.Handle(t.Context(), sent) || m.rows[last].by > 1 {
-			t.Errorf("held by %d after the stop", m.rows[last].by)
+		if sent := p.last(); sent.Delivery != last || !w.Handle(t.Context(), sent) || m.at(last).by > 1 {
+			t.Errorf("held by %d after the stop", m.at(last).by)
 		}
 	})
 }

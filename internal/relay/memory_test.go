@@ -346,6 +346,13 @@ func (m *memory) held() (n int) {
 	return n
 }
 
+// at is a row as it stands.
+func (m *memory) at(id event.ID) row {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return *m.rows[id]
+}
+
 func (m *memory) status(id event.ID) event.Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
