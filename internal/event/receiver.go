@@ -27,11 +27,13 @@ type Receiver struct {
 	Format            Format
 	Headers           map[string]string
 	PermanentStatuses []int
-	MaxConcurrency    int  // attempts in flight per target and process
-	RateLimit         Rate // attempts begun per target and process, of targets without one of their own
-	Trace             bool // send traceparent
-	FanOut            bool // it has targets, each of which gets a delivery of its own
-	Task              bool // its site is task: the relay makes no attempt itself
+	MaxConcurrency    int    // attempts in flight per target and process
+	RateLimit         Rate   // attempts begun per target and process, of targets without one of their own
+	Trace             bool   // send traceparent
+	Function          string // schema.name, where it is a function of the database instead of an address
+	Role              string // that the function runs as, or "": the service's own
+	FanOut            bool   // it has targets, each of which gets a delivery of its own
+	Task              bool   // its site is task: the relay makes no attempt itself
 	PauseScope        PauseScope
 	OnFailure         string // told of each failed attempt after it was recorded, or ""
 }

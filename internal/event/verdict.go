@@ -1,6 +1,9 @@
 package event
 
-import "time"
+import (
+	"regexp"
+	"time"
+)
 
 // Ruling is what an attempt means for its delivery.
 type Ruling string
@@ -39,6 +42,17 @@ const (
 	ClassPanic      Class = "panic"
 	ClassTask       Class = "task" // a worker elsewhere says that it failed, or it cannot be handed to one
 )
+
+// SQLClass is the class of a function receiver that failed with that SQLSTATE. Whatever is
+// no SQLSTATE is taken for an internal error, so that the set stays closed.
+func SQLClass(state string) Class {
+	if !sqlState.MatchString(state) {
+		state = "XX000"
+	}
+	return Class("sql:" + state)
+}
+
+var sqlState = regexp.MustCompile(`^[0-9A-Z]{5}$`)
 
 // Verdict is what one attempt came to: a value, not an error, as a receiver that
 // refuses is an ordinary thing.

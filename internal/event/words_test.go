@@ -132,3 +132,12 @@ func TestPointerTokensAreEscaped(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+func TestOnlyAnSQLSTATEMakesAClass(t *testing.T) {
+	for state, want := range map[string]Class{"P0001": "sql:P0001", "40P01": "sql:40P01", "EV999": "sql:EV999",
+		"": "sql:XX000", "p0001": "sql:XX000", "P00011": "sql:XX000", "P0 01": "sql:XX000", "P0001\n": "sql:XX000"} {
+		if got := SQLClass(state); got != want {
+			t.Errorf("%q is %s, want %s", state, got, want)
+		}
+	}
+}

@@ -33,10 +33,20 @@ func Pin(b *pgx.Batch, lockTimeout time.Duration) {
 // pinned runs one statement under [Pin], in one round trip, and scans each of its
 // rows.
 func (l *Ledger) pinned(ctx context.Context, sql string, args pgx.NamedArgs, scan func(pgx.Rows) error) error {
+	return pinnedIn(ctx, l.pool, sql, args, scan)
+}
+
+// sender is a pool, where the statement and its pins are a transaction of their own, or a
+// transaction, for whose rest the pins then hold.
+type sender interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+func pinnedIn(ctx context.Context, to sender, sql string, args pgx.NamedArgs, scan func(pgx.Rows) error) error {
 	var b pgx.Batch
 	Pin(&b, lockWait)
 	b.Queue(sql, args)
-	results := l.pool.SendBatch(ctx, &b)
+	results := to.SendBatch(ctx, &b)
 	defer results.Close()
 	if _, err := results.Exec(); err != nil {
 		return err

@@ -56,6 +56,18 @@ func (l *Ledger) Record(ctx context.Context, worker event.WorkerID, entries []En
 	return recorded, turns, nil
 }
 
+// RecordIn writes one settlement in a transaction of the caller's, who commits it together
+// with what was done for it, or neither. False means that the claim had been lost: nothing
+// was written, and the caller must roll back. The health of its target is not kept.
+func RecordIn(ctx context.Context, tx pgx.Tx, worker event.WorkerID, e Entry) (recorded bool, err error) {
+	e.Watched = 0
+	done, _, err := recordTo(ctx, tx, worker, []Entry{e})
+	if err != nil {
+		return false, fmt.Errorf("record a verdict: %w", err)
+	}
+	return done[0], nil
+}
+
 // recordApart records halves, so that one row that cannot be recorded costs no other its
 // verdict.
 func (l *Ledger) recordApart(ctx context.Context, worker event.WorkerID, entries []Entry) (recorded []bool, turns []Health, err error) {
@@ -84,6 +96,10 @@ func bare(entries []Entry) []Entry {
 }
 
 func (l *Ledger) record(ctx context.Context, worker event.WorkerID, entries []Entry) ([]bool, []Health, error) {
+	return recordTo(ctx, l.pool, worker, entries)
+}
+
+func recordTo(ctx context.Context, to sender, worker event.WorkerID, entries []Entry) ([]bool, []Health, error) {
 	order := make([]int, len(entries))
 	for i := range order {
 		order[i] = i
@@ -98,7 +114,7 @@ func (l *Ledger) record(ctx context.Context, worker event.WorkerID, entries []En
 	}
 	recorded := make([]bool, len(entries))
 	var turns []Health
-	err := l.pinned(ctx, sqlRecord, c.args(worker), func(rows pgx.Rows) error {
+	err := pinnedIn(ctx, to, sqlRecord, c.args(worker), func(rows pgx.Rows) error {
 		var id *[16]byte
 		var target, dead, died, incident *int32
 		if err := rows.Scan(&id, &target, &dead, &died, &incident); err != nil {

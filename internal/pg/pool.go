@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/trace"
@@ -25,6 +27,10 @@ type PoolOptions struct {
 	// Traces, where given, gets a span for each statement, named after the statement's
 	// first comment. Parameters are never in it: they hold payloads and secrets.
 	Traces trace.TracerProvider
+	// Foreign says that code which is not ours runs on the connections: no statement of
+	// ours keeps a name on them, which theirs could take away, and an answer that is longer
+	// than any of ours closes the connection.
+	Foreign bool
 }
 
 const (
@@ -54,6 +60,9 @@ func Open(ctx context.Context, url string, o PoolOptions) (*pgxpool.Pool, error)
 		return way.look(ctx, conn)
 	}
 	config.BeforeConnect = way.choose
+	if o.Foreign {
+		guard(c)
+	}
 	if o.Traces != nil {
 		c.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(o.Traces), otelpgx.WithSpanNameFunc(spanName))
 	}
@@ -79,6 +88,22 @@ func Open(ctx context.Context, url string, o PoolOptions) (*pgxpool.Pool, error)
 		return nil, fmt.Errorf("make a pool: %w", err)
 	}
 	return pool, nil
+}
+
+// maxForeign bounds one message of a server that runs code which is not ours: an error of
+// that code has no bound of its own.
+const maxForeign = 4 << 20
+
+func guard(c *pgx.ConnConfig) {
+	if c.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		c.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	build := c.BuildFrontend
+	c.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		f := build(r, w)
+		f.SetMaxBodyLen(maxForeign)
+		return f
+	}
 }
 
 // dress makes a connection's configuration ours.

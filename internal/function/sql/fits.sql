@@ -1,0 +1,2 @@
+-- function: fail where an argument is no jsonb. One row.
+SELECT @argument::jsonb IS NULL;
