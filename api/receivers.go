@@ -24,6 +24,8 @@ type receiverView struct {
 	Key               string              `json:"key"`
 	Events            []event.Pattern     `json:"events"`
 	URL               string              `json:"url,omitempty"`
+	Function          string              `json:"function,omitempty"`
+	Role              string              `json:"role,omitempty"`
 	FanOut            bool                `json:"fan_out"`
 	Signatures        []event.Signature   `json:"signatures"`
 	Mode              string              `json:"mode" enum:"durable"`
@@ -70,7 +72,7 @@ func (s *server) showReceiver(ctx context.Context, r *registry.Receiver, secret 
 	declared, flaw := r.Declared()
 	used := declared.Resolve(r.Key, s.Registry.Defaults())
 	v := receiverView{
-		Key: called(ctx, r.Key), Events: declared.Events, URL: declared.URL, FanOut: declared.FanOut, Signatures: declared.Ways(), Mode: "durable", Site: cmp.Or(declared.Site, registry.SiteRelay), Lane: used.Lane, Tenant: used.Tenant, Filter: declared.Filter,
+		Key: called(ctx, r.Key), Events: declared.Events, URL: declared.URL, Function: declared.Function, Role: declared.Role, FanOut: declared.FanOut, Signatures: declared.Ways(), Mode: "durable", Site: cmp.Or(declared.Site, registry.SiteRelay), Lane: used.Lane, Tenant: used.Tenant, Filter: declared.Filter,
 		MaxAttempts: used.MaxAttempts, BackoffBase: event.Duration(used.Base), BackoffCap: event.Duration(used.Cap),
 		GiveUpAfter: declared.GiveUpAfter, CountDeferrals: used.CountDeferrals, Due: declared.Due, Timeout: event.Duration(used.Timeout),
 		Lease: event.Duration(used.Lease), Format: used.Format, Headers: used.Headers, PermanentStatuses: used.PermanentStatuses,

@@ -140,6 +140,9 @@ func bindDeclaration(ctx context.Context, kept string, d *registry.Declaration) 
 		flaws.Add("/lane", "is not for an API key that is bound to a tenant to choose: leave it out")
 	}
 	d.Lane = kept
+	if d.Function != "" {
+		flaws.Add("/function", "is not for an API key that is bound to a tenant to declare: it runs in the service's database")
+	}
 	if d.Site == registry.SiteTask {
 		flaws.Add("/site", "must be relay for an API key that is bound to a tenant: workers are the whole service's")
 		return flaws

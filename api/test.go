@@ -45,7 +45,7 @@ const (
 
 func (s *server) tests(api huma.API) {
 	s.testing = make(chan struct{}, testsAtOnce)
-	const says = "Makes one signed request at once, as an attempt of a delivery would be made, and answers what was heard. Nothing is stored, owed, counted or paused, and one that is paused is tested all the same. The body may be left out."
+	const says = "Makes one signed request at once, as an attempt of a delivery would be made, and answers what was heard. A function is called, and what it wrote is rolled back. Nothing is stored, owed, counted or paused, and one that is paused is tested all the same. The body may be left out."
 	op := operation(declares, http.MethodPost, "/v1/receivers/{key}/test", "test-receiver", "Receivers", "Send a receiver a test", says)
 	op.SkipValidateBody, op.MaxBodyBytes, op.Errors = true, maxFire+1, []int{400, 404, 409, 413, 415, 422}
 	register(api, op, func(ctx context.Context, in *struct {

@@ -49,7 +49,7 @@ func CheckUp(ctx context.Context, c Config, log *slog.Logger) ([]Finding, error)
 	if !sealer.Sealing() {
 		found = append(found, Finding{"EV-W001", "signing secrets are stored unsealed: EVENTSVC_SECRET_KEY is not set"})
 	}
-	r := registry.New(pool, registry.Options{Defaults: c.defaults(), Sealer: sealer, CheckURL: c.policy().CheckURL})
+	r := registry.New(pool, c.registry(sealer, c.policy()))
 	declared, err := checkDeclared(ctx, r, c)
 	if err != nil {
 		return nil, err

@@ -56,6 +56,9 @@ type Config struct {
 
 	NATSURL string `env:"EVENTSVC_NATS_URL" doc:"NATS with JetStream, for receivers with site task and a url: relays hand their deliveries over it to eventsvc worker. Several servers separated by commas."`
 
+	FunctionSchemas string `env:"EVENTSVC_FUNCTION_SCHEMAS" doc:"Schemas of the database whose functions may be receivers, separated by commas; none by default."`
+	FunctionConns   int    `env:"EVENTSVC_FUNCTION_CONNS" envDefault:"16" doc:"Functions called at one time, each on a connection of its own."`
+
 	Retention  event.Duration `env:"EVENTSVC_RETENTION" envDefault:"90d" doc:"How long events are kept once all their deliveries are terminal; owed work is never pruned."`
 	PruneEvery event.Duration `env:"EVENTSVC_PRUNE_EVERY" envDefault:"1m" doc:"How often what is past its retention is pruned; 0s: only by eventsvc prune."`
 	PruneRows  int            `env:"EVENTSVC_PRUNE_ROWS" envDefault:"5000" doc:"Most rows that one transaction of a prune deletes."`
@@ -183,6 +186,8 @@ func (c *Config) Check() error {
 		within("EVENTSVC_RELAY_WORKERS", c.RelayWorkers, 0, 10_000),
 		within("EVENTSVC_BATCH", c.Batch, 1, 5000),
 		within("EVENTSVC_DISABLE_AFTER_DEAD", c.DisableAfterDead, 0, 1_000_000),
+		within("EVENTSVC_FUNCTION_CONNS", c.FunctionConns, 1, 1000),
+		parses("EVENTSVC_FUNCTION_SCHEMAS", c.FunctionSchemas, parseSchemas),
 		within("EVENTSVC_PRUNE_ROWS", c.PruneRows, 1, 1_000_000),
 		positive("EVENTSVC_RETENTION", c.Retention),
 		parses("EVENTSVC_LANES", c.Lanes, ParseLanes),
@@ -263,6 +268,30 @@ func (c *Config) proxy() *url.URL {
 		panic(err) // Check has read it
 	}
 	return proxy
+}
+
+// parseSchemas reads names separated by commas.
+func parseSchemas(text string) (schemas []string, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for name := range strings.SplitSeq(text, ",") {
+		name = strings.TrimSpace(name)
+		if err := registry.CheckFunctionSchema(name); err != nil {
+			return nil, err
+		}
+		schemas = append(schemas, name)
+	}
+	return schemas, nil
+}
+
+// registry is what the settings tell the registry.
+func (c *Config) registry(sealer *registry.Sealer, policy *webhook.Policy) registry.Options {
+	schemas, err := parseSchemas(c.FunctionSchemas)
+	if err != nil {
+		panic(err) // Check has read it
+	}
+	return registry.Options{Defaults: c.defaults(), Sealer: sealer, CheckURL: policy.CheckURL, FunctionSchemas: schemas}
 }
 
 // policy is the egress policy that the settings ask for.

@@ -61,7 +61,7 @@ func (o *Operator) furnish(ctx context.Context, c Config, log *slog.Logger) erro
 	if err != nil {
 		return err
 	}
-	o.Registry = registry.New(o.pool, registry.Options{Defaults: c.defaults(), Sealer: sealer, CheckURL: c.policy().CheckURL})
+	o.Registry = registry.New(o.pool, c.registry(sealer, c.policy()))
 	book := o.Registry.NewBook(slog.New(slog.DiscardHandler))
 	if err := book.Read(ctx); err != nil {
 		return err

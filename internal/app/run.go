@@ -20,6 +20,7 @@ import (
 	"github.com/eventsvc/eventsvc/internal/around"
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/fire"
+	"github.com/eventsvc/eventsvc/internal/function"
 	"github.com/eventsvc/eventsvc/internal/ledger"
 	"github.com/eventsvc/eventsvc/internal/pg"
 	"github.com/eventsvc/eventsvc/internal/registry"
@@ -96,6 +97,7 @@ type house struct {
 	bell     *pg.Bell
 	book     *registry.Book
 	desk     *fire.Desk
+	calls    functions
 	runner   *relay.Runner // makes attempts
 	relay    *relay.Relay  // claims for it; nil where none runs
 	remote   *relay.Remote // serves workers elsewhere, through it
@@ -134,8 +136,9 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 	}
 	h := &house{Process: p, pools: pools, tel: tel, gauge: &gauge{pool: pools.health}, policy: p.Config.policy()}
 	h.courier = webhook.New(webhook.Options{Version: p.Version, Source: p.Config.Source, Policy: h.policy, Proxy: p.Config.proxy(), HTTP1: !p.Config.HTTP2})
+	h.calls = functions{function.New(pools.function, pools.health, p.Log)}
 	h.bell = pg.NewBell(pools.health, p.Log)
-	h.registry = registry.New(pools.api, registry.Options{Defaults: p.Config.defaults(), Sealer: sealer, CheckURL: h.policy.CheckURL})
+	h.registry = registry.New(pools.api, p.Config.registry(sealer, h.policy))
 	h.book = h.registry.NewBook(p.Log)
 	if err := h.book.Read(ctx); err != nil {
 		return nil, err
@@ -174,7 +177,7 @@ func (p *Process) hire(ctx context.Context, h *house, hook around.Hook) error {
 		return err
 	}
 	o := relay.Options{
-		Worker: worker, Ledger: owed, Book: h.book, Courier: h.courier, Hook: hook, Log: p.Log,
+		Worker: worker, Ledger: owed, Book: h.book, Courier: h.courier, Functions: h.calls, Hook: hook, Log: p.Log,
 		Slots: p.Config.RelayWorkers, Batch: p.Config.Batch, Poll: time.Duration(p.Config.Poll),
 		Grace: time.Duration(p.Config.ShutdownGrace), MaxClaims: p.Config.MaxClaims,
 		Lanes: p.lanes(), Once: p.Once, Limit: p.Limit, Turned: h.sentinel.turned,
@@ -353,7 +356,7 @@ func (h *house) gate() *access.Gate {
 }
 
 // pools are a process's ways to its database.
-type pools struct{ api, fire, relay, health *pgxpool.Pool }
+type pools struct{ api, fire, relay, health, function *pgxpool.Pool }
 
 func (p *Process) openPools(ctx context.Context, tel *telemetry) (*pools, error) {
 	open := func(name string, most int32) (*pgxpool.Pool, error) {
@@ -363,10 +366,12 @@ func (p *Process) openPools(ctx context.Context, tel *telemetry) (*pools, error)
 	firePool, err2 := open("fire", 8)
 	relayPool, err3 := open("relay", 4)
 	healthPool, err4 := open("health", 5)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	// No connection is made in it before a function is called.
+	functionPool, err5 := pg.Open(ctx, p.Config.DatabaseURL, pg.PoolOptions{Name: "function", MaxConns: int32(p.Config.FunctionConns), Traces: tracesOf(tel), Foreign: true})
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return nil, err
 	}
-	return &pools{apiPool, firePool, relayPool, healthPool}, nil
+	return &pools{apiPool, firePool, relayPool, healthPool, functionPool}, nil
 }
 
 // closePatience is how long the end of the process waits for its connections to be closed
@@ -375,7 +380,7 @@ const closePatience = 3 * time.Second
 
 func (p *pools) close() {
 	var all sync.WaitGroup
-	for _, pool := range []*pgxpool.Pool{p.api, p.fire, p.relay, p.health} {
+	for _, pool := range []*pgxpool.Pool{p.api, p.fire, p.relay, p.health, p.function} {
 		all.Go(pool.Close)
 	}
 	closed := make(chan struct{})

@@ -134,7 +134,7 @@ func worthTracing(r *http.Request) bool {
 	return r.URL.Path != "/livez" && r.URL.Path != "/readyz" && r.URL.Path != "/metrics"
 }
 
-// try makes one request to an address as it is declared now. The signing secrets and the
+// try makes one request to an address, or one call, as it is declared now. The signing secrets and the
 // policy are those of any attempt; the timeout may be shorter.
 func (h *house) try(ctx context.Context, c *event.Claim, within time.Duration) (event.Verdict, error) {
 	if err := h.book.Read(ctx); err != nil {
@@ -151,6 +151,9 @@ func (h *house) try(ctx context.Context, c *event.Claim, within time.Duration) (
 	receiver.Timeout = min(receiver.Timeout, within)
 	to.Receiver = &receiver
 	c.To, c.Format = &to, receiver.Format
+	if receiver.Function != "" {
+		return h.calls.try(ctx, c)
+	}
 	if err := h.courier.Check(c); err != nil {
 		return event.Verdict{Ruling: event.Permanent, Class: event.ClassDecode, Reason: err.Error()}, nil
 	}

@@ -15,7 +15,7 @@ const DefaultLane = "default"
 
 // Pulled reports whether workers elsewhere claim what the target is owed: there is no
 // address that anybody here could send it to.
-func (t *Target) Pulled() bool { return t.Receiver.Task && t.URL == "" }
+func (t *Target) Pulled() bool { return t.Receiver.Task && t.URL == "" && t.Receiver.Function == "" }
 
 // Wants reports whether an event of that type and tenant is owed to the target. Tenants
 // fail closed: a target of one tenant is never owed an event of another, or of none. The

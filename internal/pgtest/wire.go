@@ -4,7 +4,9 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -20,6 +22,7 @@ type Wire struct {
 	mu      sync.Mutex
 	address []string // network and address of the server
 	ice     bool
+	snip    *snip
 	open    map[net.Conn]bool
 }
 
@@ -80,6 +83,31 @@ func (w *Wire) Cut() {
 	}
 }
 
+// snip is where a wire is cut: at what a client says.
+type snip struct {
+	part   string
+	passed bool
+}
+
+// Snip cuts, once, the connection on which a client next says something: before that has
+// passed, or, with passed, after the server has done it and before its answer arrives.
+func (w *Wire) Snip(part string, passed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.snip = &snip{part, passed}
+}
+
+// snips reports whether to cut at what a client says, and whether it passes before.
+func (w *Wire) snips(said []byte) (cut, passed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.snip == nil || !strings.Contains(string(said), w.snip.part) {
+		return false, false
+	}
+	passed, w.snip = w.snip.passed, nil
+	return true, passed
+}
+
 func (w *Wire) accept() {
 	for {
 		client, err := w.listener.Accept()
@@ -108,9 +136,13 @@ func (w *Wire) join(client net.Conn) {
 	}
 	defer w.close(server)
 	w.keep(server)
-	ended := make(chan struct{}, 2)
-	go w.carry(client, server, ended)
-	go w.carry(server, client, ended)
+	ended, mute := make(chan struct{}, 2), new(atomic.Bool)
+	go w.carry(client, server, ended, func([]byte) (bool, bool) { return mute.Load(), false })
+	go w.carry(server, client, ended, func(said []byte) (bool, bool) {
+		cut, passed := w.snips(said)
+		mute.Store(cut && passed)
+		return cut, passed
+	})
 	<-ended
 }
 
@@ -134,8 +166,8 @@ func (w *Wire) frozen() bool {
 }
 
 // carry copies one direction until its end, or drops for ever what comes once it found
-// the wire frozen.
-func (w *Wire) carry(to, from net.Conn, ended chan<- struct{}) {
+// the wire frozen. What is cut at what passes is not the end of the connection yet.
+func (w *Wire) carry(to, from net.Conn, ended chan<- struct{}, at func([]byte) (cut, passed bool)) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
@@ -145,6 +177,10 @@ func (w *Wire) carry(to, from net.Conn, ended chan<- struct{}) {
 		}
 		if w.frozen() {
 			io.Copy(io.Discard, from)
+			return
+		}
+		if cut, passed := at(buffer[:n]); cut && !passed {
+			ended <- struct{}{}
 			return
 		}
 		if _, err := to.Write(buffer[:n]); err != nil {

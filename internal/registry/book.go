@@ -235,6 +235,9 @@ func (b *Book) open(r row, receivers map[string]*opened) *entry {
 		}
 		e.target.Secrets, e.expires = append(e.target.Secrets, secret), append(e.expires, end)
 	}
+	if err := b.registry.calls(of.receiver); err != nil && !e.target.Unreadable {
+		e.target.Unusable = "the function " + err.Error()
+	}
 	if len(e.target.Secrets) == 0 && sealed != nil && !e.target.Unreadable {
 		e.target.Unusable = sealed.Error()
 	}

@@ -58,15 +58,16 @@ func CheckLane(name string) error {
 }
 
 // check lists everything that is wrong with the declaration, each flaw with the
-// field's pointer and the rule. checkURL is the egress policy's view of an address.
-func (d *Declaration) check(def Defaults, checkURL func(string) error) event.Flaws {
+// field's pointer and the rule.
+func (d *Declaration) check(o *Options) event.Flaws {
 	var flaws event.Flaws
 	d.checkEvents(&flaws)
 	checkFilter(&flaws, d.Filter)
-	d.checkDestination(&flaws, checkURL)
-	d.checkNotice(&flaws, checkURL)
+	d.checkDestination(&flaws, o.CheckURL)
+	d.checkFunction(&flaws, o.FunctionSchemas)
+	d.checkNotice(&flaws, o.CheckURL)
 	d.checkWords(&flaws)
-	d.checkTimes(&flaws, def)
+	d.checkTimes(&flaws, o.Defaults)
 	d.checkNumbers(&flaws)
 	checkHeaders(&flaws, d.Headers)
 	checkMetadata(&flaws, d.Metadata)
@@ -91,8 +92,14 @@ func (d *Declaration) checkDestination(flaws *event.Flaws, checkURL func(string)
 	switch {
 	case d.Pulled():
 		d.checkPulled(flaws)
-	case d.URL == "" && !d.FanOut:
-		flaws.Add("/url", "is required: a receiver needs a destination, a url or fan_out; or site task without one, for workers that claim its deliveries")
+	case d.URL == "" && d.Function == "" && !d.FanOut:
+		flaws.Add("/url", "is required: a receiver needs a destination, a url, a function or fan_out; or site task without one, for workers that claim its deliveries")
+	case d.Function != "" && d.URL != "":
+		flaws.Add("/function", "and url exclude each other: a receiver has one destination")
+	case d.Function != "" && d.Site == SiteTask:
+		flaws.Add("/site", "must be relay with function: it runs in the service's database, whichever process calls it")
+	case d.Function != "" && d.FanOut:
+		flaws.Add("/function", "and fan_out exclude each other: a receiver has one destination")
 	case d.FanOut && d.URL != "":
 		flaws.Add("/fan_out", "and url exclude each other: with fan_out each target has a url of its own")
 	case d.FanOut && d.Secret != nil:
@@ -285,5 +292,5 @@ func headerValue(v string) bool {
 // Check lists everything that is wrong with a declaration, as event.Flaws, or answers
 // nil.
 func (r *Registry) Check(d *Declaration) error {
-	return d.check(r.o.Defaults, r.o.CheckURL).Err()
+	return d.check(&r.o).Err()
 }

@@ -13,6 +13,8 @@ import (
 type Declaration struct {
 	Events            []event.Pattern   `json:"events" doc:"Event types wanted: exact, prefix.* or *." minItems:"1" maxItems:"200" example:"[\"order.*\"]"`
 	URL               string            `json:"url,omitempty" doc:"Where events are POSTed: http or https. Left out with site task." maxLength:"2000" example:"https://shop.example.com/hooks"`
+	Function          string            `json:"function,omitempty" doc:"Instead of a url: a function of the database, schema.name(event jsonb, context jsonb), of a schema in EVENTSVC_FUNCTION_SCHEMAS. What it writes and its acknowledgement are one transaction." maxLength:"127" example:"shop.ship_order"`
+	Role              string            `json:"role,omitempty" doc:"With function: the role of the database that it runs as." maxLength:"63"`
 	FanOut            bool              `json:"fan_out,omitempty" doc:"Instead of a url: it has targets, each of which gets a delivery of its own."`
 	Signatures        []event.Signature `json:"signatures,omitempty" doc:"How requests are signed: v1 (HMAC) alone, or v1a (Ed25519) beside it." enum:"v1,v1a" default:"[\"v1\"]"`
 	Secret            *string           `json:"secret,omitempty" doc:"Signing secret to use instead of a generated one: whsec_ and base64 of 24-64 bytes. Write only."`
@@ -32,7 +34,7 @@ type Declaration struct {
 	Format            event.Format      `json:"format,omitempty" enum:"standard,cloudevents,cloudevents-binary,raw" default:"standard" doc:"What is sent."`
 	Headers           map[string]string `json:"headers,omitempty" doc:"Static extra headers."`
 	PermanentStatuses []int             `json:"permanent_statuses,omitzero" doc:"Statuses that mean: never again. Default [410]; [] is none."`
-	MaxConcurrency    *int              `json:"max_concurrency,omitempty" default:"32" minimum:"1" maximum:"1000" doc:"Attempts in flight, per process."`
+	MaxConcurrency    *int              `json:"max_concurrency,omitempty" minimum:"1" maximum:"1000" doc:"Attempts in flight, per process. Default: 32; with function, 4, as each has a connection to the database."`
 	RateLimit         *event.Rate       `json:"rate_limit,omitempty" doc:"Attempts begun in any span of that length, evenly spaced, per target and process: COUNT/UNIT or COUNT/NUNIT with s, m or h, from 1/24h to 100000/s. Default: none." example:"300/m"`
 	PauseScope        event.PauseScope  `json:"pause_scope,omitempty" enum:"lane,target" default:"lane" doc:"What an uncounted deferral pauses in the process that heard it."`
 	OnFailure         *OnFailure        `json:"on_failure,omitempty" doc:"Told of each failed attempt after it was recorded: one signed request, sent once."`
@@ -59,6 +61,7 @@ const (
 	defaultTimeout        = 10 * time.Second
 	defaultLeaseOver      = 20 * time.Second // over the timeout
 	defaultMaxConcurrency = 32
+	defaultMaxCalls       = 4 // of a function, each of which has a connection of its own
 )
 
 var defaultPermanent = []int{410}
@@ -86,8 +89,10 @@ func (d *Declaration) Resolve(key string, def Defaults) *event.Receiver {
 		Format:            d.Format,
 		Headers:           d.Headers,
 		PermanentStatuses: d.PermanentStatuses,
-		MaxConcurrency:    defaultMaxConcurrency,
+		MaxConcurrency:    d.maxConcurrency(),
 		Trace:             d.Trace == nil || *d.Trace,
+		Function:          d.Function,
+		Role:              d.Role,
 		FanOut:            d.FanOut,
 		Task:              d.Site == SiteTask,
 		PauseScope:        d.PauseScope,
@@ -103,9 +108,6 @@ func (d *Declaration) Resolve(key string, def Defaults) *event.Receiver {
 	}
 	if d.MaxAttempts != nil {
 		r.MaxAttempts = *d.MaxAttempts
-	}
-	if d.MaxConcurrency != nil {
-		r.MaxConcurrency = *d.MaxConcurrency
 	}
 	if d.RateLimit != nil {
 		r.RateLimit = *d.RateLimit
@@ -127,7 +129,7 @@ const (
 
 // Pulled reports whether workers elsewhere claim what the receiver is owed: it has nothing
 // that a request could be made to.
-func (d *Declaration) Pulled() bool { return d.Site == SiteTask && d.URL == "" && !d.FanOut }
+func (d *Declaration) Pulled() bool { return d.Site == SiteTask && d.URL == "" && d.Function == "" && !d.FanOut }
 
 func (d *Declaration) site() string { return cmp.Or(d.Site, SiteRelay) }
 
@@ -144,6 +146,16 @@ func (d *Declaration) lane() string {
 		return event.DefaultLane
 	}
 	return d.Lane
+}
+
+func (d *Declaration) maxConcurrency() int {
+	switch {
+	case d.MaxConcurrency != nil:
+		return *d.MaxConcurrency
+	case d.Function != "":
+		return defaultMaxCalls
+	}
+	return defaultMaxConcurrency
 }
 
 func (d *Declaration) timeout() time.Duration { return or(d.Timeout, defaultTimeout) }

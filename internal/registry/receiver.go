@@ -102,6 +102,9 @@ func (r *Registry) declare(ctx context.Context, key string, ifVersion int, make 
 		if err != nil {
 			return err
 		}
+		if err := findFunction(ctx, tx, &d); err != nil {
+			return err
+		}
 		stored, err := storedForm(d)
 		if err != nil {
 			return err

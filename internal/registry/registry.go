@@ -18,6 +18,8 @@ type Options struct {
 	Sealer   *Sealer
 	// CheckURL is the egress policy's view of an address at the time it is declared.
 	CheckURL func(url string) error
+	// FunctionSchemas are those whose functions may be receivers.
+	FunctionSchemas []string
 }
 
 // New makes a registry over the pool.

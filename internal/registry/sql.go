@@ -9,6 +9,8 @@ var (
 	sqlKeepLane string
 	//go:embed sql/find_receiver.sql
 	sqlFindReceiver string
+	//go:embed sql/find_function.sql
+	sqlFindFunction string
 	//go:embed sql/list_receivers.sql
 	sqlListReceivers string
 	//go:embed sql/put_receiver.sql

@@ -36,7 +36,7 @@ func (r *Runner) dispatch(c *event.Claim, began time.Time, came func(event.Resul
 	if r.Tasks == nil {
 		v := event.Verdict{Ruling: event.Failure, Class: event.ClassTask, StartedAt: time.Now(),
 			Reason: "its site is task, and this service has nothing to hand it over with: EVENTSVC_NATS_URL is not set"}
-		r.after(r.work, c, r.settle(r.work, c, v, began, began.Add(c.Lease())), came)
+		r.after(r.work, c, r.settle(r.work, c, v, nil, began, began.Add(c.Lease())), came)
 		return here
 	}
 	if !r.handOver(r.work, c) {

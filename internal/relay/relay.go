@@ -43,6 +43,27 @@ type Courier interface {
 	Tell(ctx context.Context, to *event.Target, f *event.Notice) error
 }
 
+// Functions calls receivers that are functions of the database.
+type Functions interface {
+	// Check says why no call can be made of what is stored, or nil.
+	Check(claim *event.Claim) error
+	// Take waits for what a call needs until the context ends. The call must be ended.
+	Take(ctx context.Context, claim *event.Claim) (Call, error)
+}
+
+// Call is one attempt at a function. Between Make and Acknowledge a transaction holds what
+// the function wrote.
+type Call interface {
+	// Make calls the function. It is total: whatever happens is a verdict.
+	Make(ctx context.Context) event.Verdict
+	// Acknowledge commits what the function wrote together with the record of its success,
+	// under the claim's fence. False: the claim was lost, or whether it was committed is not
+	// known. Where neither stands for certain, it answers what came instead of the success.
+	Acknowledge(ctx context.Context, worker event.WorkerID, e ledger.Entry) (recorded bool, instead *event.Verdict)
+	// End undoes what was not acknowledged.
+	End()
+}
+
 // Options are what a relay needs. The zero value of a number or duration is its
 // default, said beside it.
 type Options struct {
@@ -50,8 +71,10 @@ type Options struct {
 	Ledger  Ledger
 	Book    Book
 	Courier Courier
-	Hook    around.Hook
-	Log     *slog.Logger
+	// Functions may be nil where no receiver is a function.
+	Functions Functions
+	Hook      around.Hook
+	Log       *slog.Logger
 
 	Slots     int           // attempts in flight: 256
 	Batch     int           // most rows of one claim: 500

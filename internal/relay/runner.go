@@ -153,11 +153,32 @@ func (r *Runner) attempt(c *event.Claim, began time.Time, came func(event.Result
 		r.handBack(ctx, c.Fence)
 	default:
 		if v, ok := r.undeliverable(c); ok {
-			r.after(ctx, c, r.settle(ctx, c, v, began, lapse), came)
+			r.after(ctx, c, r.settle(ctx, c, v, nil, began, lapse), came)
 			return
 		}
-		r.run(ctx, c, began, lapse, came)
+		if c.To.Receiver.Function != "" {
+			r.call(ctx, c, began, lapse, came)
+			return
+		}
+		r.run(ctx, c, nil, began, lapse, came)
 	}
+}
+
+// call is run with a function, once there is what its call needs. A claim that waits for
+// it in vain was not attempted: it goes back unspent.
+func (r *Runner) call(ctx context.Context, c *event.Claim, began, lapse time.Time, came func(event.Result)) {
+	waiting, done := context.WithDeadline(ctx, lapse.Add(-c.To.Receiver.Timeout-event.LeaseMargin/2))
+	call, err := r.Functions.Take(waiting, c)
+	done()
+	if err != nil {
+		if ctx.Err() == nil {
+			r.Log.WarnContext(ctx, fmt.Sprintf("receiver %s was not called for want of a connection to the database; its delivery goes back", c.To.Receiver.Key), "err", err)
+		}
+		r.handBack(context.WithoutCancel(ctx), c.Fence)
+		return
+	}
+	defer call.End()
+	r.run(ctx, c, call, began, lapse, came)
 }
 
 func (r *Runner) handBack(ctx context.Context, fences ...event.Fence) {
@@ -183,7 +204,7 @@ func (r *Runner) orphan(ctx context.Context, c *event.Claim, lapse time.Time) {
 // takes, which may pass. The receiver is never reached, so no hook runs.
 func (r *Runner) undeliverable(c *event.Claim) (event.Verdict, bool) {
 	v := event.Verdict{Ruling: event.Permanent, Class: event.ClassDecode, StartedAt: time.Now()}
-	switch err := r.Courier.Check(c); {
+	switch err := r.check(c); {
 	case c.To.Unusable != "" && c.To.Unreadable:
 		v.Reason = c.To.Unusable
 	case c.To.Unusable != "" && !c.To.Pulled():
@@ -196,26 +217,51 @@ func (r *Runner) undeliverable(c *event.Claim) (event.Verdict, bool) {
 	return v, true
 }
 
-func (r *Runner) run(ctx context.Context, c *event.Claim, began, lapse time.Time, came func(event.Result)) {
+func (r *Runner) check(c *event.Claim) error {
+	switch {
+	case c.To.Unusable != "":
+		return nil // which says enough
+	case c.To.Receiver.Function != "":
+		return r.Functions.Check(c)
+	}
+	return r.Courier.Check(c)
+}
+
+// run makes the attempt inside the hook: a request, or the call where one is given.
+func (r *Runner) run(ctx context.Context, c *event.Claim, call Call, began, lapse time.Time, came func(event.Result)) {
 	about := c.Context()
 	around.Attempt(ctx, r.Hook, about, r.Log,
-		func(ctx context.Context) event.Verdict { return r.Courier.Attempt(ctx, c) },
+		func(ctx context.Context) event.Verdict {
+			if call != nil {
+				return call.Make(ctx)
+			}
+			return r.Courier.Attempt(ctx, c)
+		},
 		func(ctx context.Context, v event.Verdict) event.Result {
-			result := r.settle(ctx, c, v, began, lapse)
+			result := r.settle(ctx, c, v, call, began, lapse)
 			around.Guarded(ctx, r.Log, "what follows a record", func() { r.after(ctx, c, result, came) })
 			return result
 		})
 }
 
-// settle judges a verdict and records what it means.
-func (r *Runner) settle(ctx context.Context, c *event.Claim, v event.Verdict, began, lapse time.Time) event.Result {
+// settle judges a verdict and records what it means: a call's success in its own
+// transaction, everything else by the recorder.
+func (r *Runner) settle(ctx context.Context, c *event.Claim, v event.Verdict, call Call, began, lapse time.Time) event.Result {
 	if ctx.Err() != nil {
 		// Cut by a stop whose grace is over: nobody knows how far the attempt came.
 		// Nothing is recorded, and the lease brings the delivery back.
 		return event.Result{Context: c.Context(), Verdict: v}
 	}
 	result := judge(c, v, began)
-	result.Recorded = r.recorder.record(ctx, entry(c, &v, result.Settlement), lapse)
+	if call == nil || v.Ruling != event.Success {
+		result.Recorded = r.recorder.record(ctx, entry(c, &v, result.Settlement), lapse)
+		return result
+	}
+	recorded, instead := call.Acknowledge(ctx, r.Worker, entry(c, &v, result.Settlement))
+	if instead != nil {
+		return r.settle(ctx, c, *instead, nil, began, lapse)
+	}
+	result.Recorded = recorded
 	return result
 }
 
