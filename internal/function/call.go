@@ -113,8 +113,12 @@ func (c *Call) undo(argument []byte, failed error) (undecodable bool) {
 	return undecodable
 }
 
-// drop ends the transaction with its connection.
+// drop ends the transaction, and its connection too. The rollback is for a pooler, which
+// goes on with the server's.
 func (c *Call) drop(ctx context.Context) {
+	if c.tx != nil && !c.conn.Conn().IsClosed() {
+		c.tx.Rollback(ctx)
+	}
 	c.conn.Conn().Close(ctx)
 	c.conn.Release()
 	c.conn, c.tx = nil, nil

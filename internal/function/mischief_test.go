@@ -64,11 +64,36 @@ func openAnew(t *testing.T, url string) *house {
 	return open(t, url, "")
 }
 
-// isClean asks the caller's one connection what is set, locked, open and known there.
+// Behind a pooler a closed connection ends no session of the server's: what a function did
+// must be undone in its own transaction.
+func TestMischiefLeavesNothingBehindAPooler(t *testing.T) {
+	url := pgtest.URL(t)
+	h := open(t, url, pgtest.StartPooler(t, url).URL())
+	for name, does := range map[string]string{
+		"settings":      `PERFORM set_config('search_path', 'evil', false), set_config('work_mem', '99MB', false);`,
+		"session locks": `PERFORM pg_advisory_lock(7), pg_advisory_lock_shared(8);`,
+		"listening":     `LISTEN app_channel;`,
+		"a temp table":  `CREATE TEMP TABLE left_behind (a int);`,
+		"a cursor":      `EXECUTE 'DECLARE c CURSOR WITH HOLD FOR SELECT 1';`,
+	} {
+		for ending, want := range map[string]event.Ruling{"": event.Success, "RAISE EXCEPTION 'and then fails';": event.Failure} {
+			t.Run(name+" "+ending, func(t *testing.T) {
+				h.body(t, does+ending)
+				if _, v, recorded := h.attempt(t, `{}`); v.Ruling != want || recorded != (ending == "") {
+					t.Errorf("got %+v, recorded %v", v, recorded)
+				}
+				h.isClean(t)
+			})
+		}
+	}
+}
+
+// isClean asks the caller's one connection what is set, locked, open and known there. Its
+// name is left out: a pooler sets that itself.
 func (h *house) isClean(t *testing.T) {
 	t.Helper()
 	for what, sql := range map[string]string{
-		"settings":   `SELECT count(*) FROM pg_settings WHERE setting IS DISTINCT FROM reset_val AND source = 'session'`,
+		"settings":   `SELECT count(*) FROM pg_settings WHERE setting IS DISTINCT FROM reset_val AND source = 'session' AND name <> 'application_name'`,
 		"the path":   `SELECT (current_setting('search_path') <> '"$user", public')::int`,
 		"a role":     `SELECT (current_user <> session_user)::int`,
 		"locks":      `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()`,
