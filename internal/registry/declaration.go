@@ -129,7 +129,9 @@ const (
 
 // Pulled reports whether workers elsewhere claim what the receiver is owed: it has nothing
 // that a request could be made to.
-func (d *Declaration) Pulled() bool { return d.Site == SiteTask && d.URL == "" && d.Function == "" && !d.FanOut }
+func (d *Declaration) Pulled() bool {
+	return d.Site == SiteTask && d.URL == "" && d.Function == "" && !d.FanOut
+}
 
 func (d *Declaration) site() string { return cmp.Or(d.Site, SiteRelay) }
 
