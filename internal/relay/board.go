@@ -379,6 +379,9 @@ func (b *board) quota(id event.TargetID, most int, now time.Time) draw {
 	return d
 }
 
+// quick reports whether a target is known to be.
+func (s *stand) quick() bool { return s.took > 0 && s.took < quickly }
+
 // spare is how many of the free slots a target may take. The last ones are kept, in two
 // parts, so that a target that is well gets its turn however many others hang: the whole
 // from those known to be slow and those that have a first attempt under way, unless they
@@ -386,7 +389,7 @@ func (b *board) quota(id event.TargetID, most int, now time.Time) draw {
 func (b *board) spare(s *stand) int {
 	all := b.slots / reserved
 	rest := all / 2
-	quick, idle := s.took > 0 && s.took < quickly, s.inflight == 0
+	quick, idle := s.quick(), s.inflight == 0
 	switch {
 	case quick && idle:
 		return max(b.free-rest, min(b.free, 1))
@@ -398,10 +401,10 @@ func (b *board) spare(s *stand) int {
 	return max(b.free-all, 0)
 }
 
-// pass notes that a target found no slot. One that has attempts under way looks again when
-// one of them ends.
+// pass notes that a target found no slot. One that is quick and has attempts under way looks
+// again when one of them ends, which is soon, and may then have of what is kept from others.
 func (b *board) pass(id event.TargetID, s *stand) {
-	if s.inflight > 0 {
+	if s.inflight > 0 && s.quick() {
 		s.saturated = true
 		return
 	}
