@@ -177,7 +177,7 @@ func (p *Process) hire(ctx context.Context, h *house, hook around.Hook) error {
 		return err
 	}
 	o := relay.Options{
-		Worker: worker, Ledger: owed, Book: h.book, Courier: h.courier, Functions: h.calls, Hook: hook, Log: p.Log,
+		Worker: worker, Ledger: owed, Book: h.book, Courier: h.courier, Functions: h.calls, Results: h.desk, Hook: hook, Log: p.Log,
 		Slots: p.Config.RelayWorkers, Batch: p.Config.Batch, Poll: time.Duration(p.Config.Poll),
 		Grace: time.Duration(p.Config.ShutdownGrace), MaxClaims: p.Config.MaxClaims,
 		Lanes: p.lanes(), Once: p.Once, Limit: p.Limit, Turned: h.sentinel.turned,

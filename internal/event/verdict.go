@@ -72,6 +72,9 @@ type Verdict struct {
 	StartedAt  time.Time
 	Duration   time.Duration
 	Evidence   *Evidence
+	// Result is, for Success, what the receiver answered to have done with the record of it:
+	// JSON that was not read yet; nil where there is none.
+	Result []byte
 }
 
 // Failed reports whether the verdict is one that the failure log tells: everything

@@ -73,8 +73,10 @@ type Options struct {
 	Courier Courier
 	// Functions may be nil where no receiver is a function.
 	Functions Functions
-	Hook      around.Hook
-	Log       *slog.Logger
+	// Results, where given, does what answers ask for. Without it they are answers like any.
+	Results Results
+	Hook    around.Hook
+	Log     *slog.Logger
 
 	Slots     int           // attempts in flight: 256
 	Batch     int           // most rows of one claim: 500

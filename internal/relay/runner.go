@@ -244,6 +244,13 @@ func (r *Runner) run(ctx context.Context, c *event.Claim, call Call, began, laps
 		})
 }
 
+// Results records a success together with what the receiver's answer asked for, under the
+// claim's fence. False: the claim was lost, or its lease ended first. What cannot be done
+// makes the attempt another, which is answered instead.
+type Results interface {
+	Acknowledge(ctx context.Context, worker event.WorkerID, c *event.Claim, e ledger.Entry, v *event.Verdict, lapse time.Time) (recorded bool, instead *event.Verdict)
+}
+
 // settle judges a verdict and records what it means: a call's success in its own
 // transaction, everything else by the recorder.
 func (r *Runner) settle(ctx context.Context, c *event.Claim, v event.Verdict, call Call, began, lapse time.Time) event.Result {
@@ -253,6 +260,14 @@ func (r *Runner) settle(ctx context.Context, c *event.Claim, v event.Verdict, ca
 		return event.Result{Context: c.Context(), Verdict: v}
 	}
 	result := judge(c, v, began)
+	if v.Ruling == event.Success && v.Result != nil && r.Results != nil {
+		recorded, instead := r.Results.Acknowledge(ctx, r.Worker, c, entry(c, &v, result.Settlement), &v, lapse)
+		if instead != nil {
+			return r.settle(ctx, c, *instead, nil, began, lapse)
+		}
+		result.Recorded = recorded
+		return result
+	}
 	if call == nil || v.Ruling != event.Success {
 		result.Recorded = r.recorder.record(ctx, entry(c, &v, result.Settlement), lapse)
 		return result

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -87,10 +88,14 @@ func (c *Courier) Attempt(ctx context.Context, claim *event.Claim) event.Verdict
 		verdict.HTTPStatus = resp.StatusCode
 	}
 	verdict = seen.finish(verdict)
-	// The status line and the headers have decided. The body is evidence.
+	// The status line and the headers have decided. The body is evidence, or a result.
 	seen.hear(resp, cancel, func() bool {
+		body := io.Reader(resp.Body)
+		if verdict.Ruling == event.Success && bearsResult(resp, claim.To) {
+			body = hearResult(&verdict, resp.Body)
+		}
 		var whole bool
-		verdict.Evidence.Response, whole = testimony(resp)
+		verdict.Evidence.Response, whole = testimony(resp, body)
 		return whole
 	})
 	return verdict

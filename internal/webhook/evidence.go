@@ -28,7 +28,7 @@ var keptHeaders = []string{"Content-Type", "Date", "Location", "Retry-After", "S
 // testimony is what the receiver said, made safe to store and to show. It takes what has
 // come when the body breaks, and reads no more of it than maxRead; whole says that this was
 // all.
-func testimony(resp *http.Response) (_ event.Response, whole bool) {
+func testimony(resp *http.Response, from io.Reader) (_ event.Response, whole bool) {
 	r := event.Response{}
 	for _, name := range keptHeaders {
 		if v := resp.Header.Get(name); v != "" {
@@ -43,13 +43,13 @@ func testimony(resp *http.Response) (_ event.Response, whole bool) {
 		// deadline no longer ends a read of it, and silence would hold the attempt for ever.
 		return r, false
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxKeptBody+1))
+	body, err := io.ReadAll(io.LimitReader(from, maxKeptBody+1))
 	if len(body) > maxKeptBody {
 		body, r.Cut = body[:maxKeptBody], true
 	}
 	whole = err == nil && !r.Cut
 	if r.Cut && err == nil && resp.ContentLength <= maxRead {
-		_, err = io.CopyN(io.Discard, resp.Body, maxRead-maxKeptBody) // only for the connection's sake
+		_, err = io.CopyN(io.Discard, from, maxRead-maxKeptBody) // only for the connection's sake
 		whole = err == io.EOF
 	}
 	text := body

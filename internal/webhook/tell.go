@@ -84,7 +84,7 @@ func (c *Courier) notice(ctx context.Context, url, id string, body []byte, secre
 		_, reason := explain(ctx, err, 0)
 		return 0, errors.New(reason)
 	}
-	seen.hear(resp, cancel, func() bool { _, whole := testimony(resp); return whole })
+	seen.hear(resp, cancel, func() bool { _, whole := testimony(resp, resp.Body); return whole })
 	if odd, found := oddStatus(resp); found {
 		return 0, errors.New(odd.Reason)
 	}
