@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +21,7 @@ type functions struct {
 	m     *memory
 	does  func(*event.Claim) event.Verdict
 	fails func() *event.Verdict // in place of an acknowledgement, where it answers one
-	full  bool                  // there is no connection
+	full  atomic.Bool           // there is no connection
 	check error
 
 	open    int
@@ -37,7 +38,7 @@ type call struct {
 func (f *functions) Check(*event.Claim) error { return f.check }
 
 func (f *functions) Take(ctx context.Context, c *event.Claim) (relay.Call, error) {
-	if f.full {
+	if f.full.Load() {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
@@ -169,14 +170,14 @@ func TestAFunctionWhoseClaimWasLostWritesNothing(t *testing.T) {
 func TestADeliveryThatWaitsForAConnectionInVainGoesBackUnspent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, f, s := calling(t, works)
-		f.full = true
+		f.full.Store(true)
 		id := m.owe(1, 1, 3)[0]
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
 		if len(m.trail) != 0 || s.log.count("for want of a connection") != 1 {
 			t.Fatalf("recorded %+v, the log:\n%s", m.trail, s.log.text.String())
 		}
-		f.full = false
+		f.full.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if m.status(id) != event.Succeeded || m.trail[0].Attempt.Number != 1 {
