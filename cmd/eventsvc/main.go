@@ -44,7 +44,7 @@ func root() *cobra.Command {
 		return usageError{fmt.Sprintf("%v; see `%s --help`", err, c.CommandPath())}
 	})
 	cmd.AddCommand(devCommand(), serveCommand(), relayCommand(), workerCommand(), migrateCommand(),
-		requeueCommand(), replayCommand(), cancelCommand(), deliverCommand(), pruneCommand(), statusCommand(), catalogueCommand(), checkCommand(), keysCommand(), secretsCommand(), verifyCommand(), openapiCommand(), healthcheckCommand(), keysCommand(), versionCommand())
+		requeueCommand(), replayCommand(), cancelCommand(), deliverCommand(), pruneCommand(), statusCommand(), catalogueCommand(), checkCommand(), keysCommand(), secretsCommand(), verifyCommand(), openapiCommand(), healthcheckCommand(), versionCommand())
 	return cmd
 }
 
