@@ -67,13 +67,15 @@ func (s *server) drain(r *http.Request) (any, error) {
 	if d.Now == nil {
 		d.Now = &time.Time{}
 	}
-	defer s.Hurry()()
 	ctx, cancel := context.WithTimeout(r.Context(), drainTimeout)
 	defer cancel()
-	if err := s.Desk.MatchAll(ctx); err != nil {
-		return nil, err
+	rest := func() {}
+	defer func() { rest() }()
+	begin := func() error {
+		rest = s.Hurry()
+		return s.Desk.MatchAll(ctx)
 	}
-	return s.Ledger.Drain(ctx, *d.Now, s.Look)
+	return s.Ledger.Drain(ctx, *d.Now, begin, s.Look)
 }
 
 func (s *server) reset(r *http.Request) (any, error) {

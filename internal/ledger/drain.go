@@ -12,15 +12,19 @@ import (
 // under "owed".
 type Drained map[string]int
 
-// Drain has everything that is owed delivered by the relays, to the end: look is called
-// whenever there is something for them to find. It skips backoff, so a failing receiver
+// Drain has everything that is owed delivered by the relays, to the end: begin makes them
+// ready for it, once what ends is counted, and look is called whenever there is something
+// for them to find. It skips backoff, so a failing receiver
 // comes to its last attempt, but never a due time, unless it is at or before until. A
 // delivery whose receiver says Retry-After ends its part; where that spends no attempt,
 // what it would have paused is set aside as well. It is for tests.
-func (l *Ledger) Drain(ctx context.Context, until time.Time, look func()) (Drained, error) {
+func (l *Ledger) Drain(ctx context.Context, until time.Time, begin func() error, look func()) (Drained, error) {
 	var since time.Time
 	if err := l.pool.QueryRow(ctx, `SELECT now()`).Scan(&since); err != nil {
 		return nil, fmt.Errorf("drain: %w", err)
+	}
+	if err := begin(); err != nil {
+		return nil, err
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -32,7 +32,11 @@ func TestARelayLeavesAloneWhatWorkersElsewhereClaim(t *testing.T) {
 		if _, err := s.Deliver(t.Context(), id); !errors.Is(err, event.ErrPulled) {
 			t.Errorf("deliver: %v", err)
 		}
-		m.targets[1].Deleted = true
+		m.mu.Lock()
+		gone := *m.targets[1]
+		gone.Deleted = true
+		m.targets[1] = &gone
+		m.mu.Unlock()
 		s.Look()
 		time.Sleep(2 * time.Second)
 		if m.status(id) != event.Orphaned {
