@@ -151,7 +151,7 @@ func (s *server) describe(router chi.Router) huma.API {
 // documentData says that data may be any JSON: by its Go type it would be base64.
 func documentData(api huma.API) {
 	anything := &huma.Schema{Description: "Any JSON value, kept and sent byte for byte."}
-	for _, of := range []string{"Fact", "Chained", "CloudEvent", "BulkFiring", "Firing"} {
+	for _, of := range []string{"Fact", "Chained", "ClaimFact", "CloudEvent", "BulkFiring", "Firing"} {
 		api.OpenAPI().Components.Schemas.Map()[of].Properties["data"] = anything
 	}
 	api.OpenAPI().Paths["/v1/events"].Post.RequestBody.Content["application/json"].Schema.Properties["data"] = anything
