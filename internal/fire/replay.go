@@ -42,8 +42,9 @@ var errDry = errors.New("a dry run")
 
 // Replay owes an event again: what has ended is reopened with its whole budget, and who
 // wants such events now and has no delivery gets one. What is owed already is left
-// alone. Nothing is owed for a suppressed event. It answers [ErrNotFound] where the event
-// is gone.
+// alone. Nothing is owed for a suppressed event. One that was fired in SQL and is to be
+// matched in a moment is left to that, which owes it to all who want it. It answers
+// [ErrNotFound] where the event is gone.
 func (d *Desk) Replay(ctx context.Context, id event.ID, to To, dry bool) (Replayed, error) {
 	var r Replayed
 	var woken []event.TargetID
@@ -67,6 +68,10 @@ func (d *Desk) replayIn(ctx context.Context, tx pgx.Tx, id event.ID, to To) (r R
 	if _, err := tx.Exec(ctx, pg.FenceSharedSQL); err != nil {
 		return r, nil, fmt.Errorf("wait for a removal under way: %w", err)
 	}
+	fresh, err := lockMatching(ctx, tx, id)
+	if err != nil {
+		return r, nil, err
+	}
 	e, age, revision, err := lock(ctx, tx, id)
 	if err != nil {
 		return r, nil, err
@@ -75,7 +80,7 @@ func (d *Desk) replayIn(ctx context.Context, tx pgx.Tx, id event.ID, to To) (r R
 		return r, nil, ErrNotFound
 	}
 	r.Skipped = map[event.Status]int{}
-	if e.Suppress != nil {
+	if e.Suppress != nil || fresh {
 		return r, nil, nil
 	}
 	if err := d.book.Reach(ctx, revision); err != nil {
@@ -105,6 +110,16 @@ func (d *Desk) replayIn(ctx context.Context, tx pgx.Tx, id event.ID, to To) (r R
 		woken = append(woken, t.ID)
 	}
 	return r, woken, nil
+}
+
+// lockMatching locks the matching of an event that was fired in SQL, and answers whether
+// that is still to come.
+func lockMatching(ctx context.Context, tx pgx.Tx, id event.ID) (fresh bool, err error) {
+	err = tx.QueryRow(ctx, sqlLockUnmatched, pgx.NamedArgs{"id": [16]byte(id)}).Scan(&fresh)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return false, fmt.Errorf("lock the matching of the event: %w", err)
+	}
+	return fresh, nil
 }
 
 // lock locks an event against a prune, another replay or a requeue of it, and reads it,

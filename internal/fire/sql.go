@@ -57,6 +57,8 @@ var (
 	sqlTakeUnmatched string
 	//go:embed sql/end_matching.sql
 	sqlEndMatching string
+	//go:embed sql/lock_unmatched.sql
+	sqlLockUnmatched string
 	//go:embed sql/end_unmatched.sql
 	sqlEndUnmatched string
 	//go:embed sql/count_unmatched.sql

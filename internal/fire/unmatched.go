@@ -15,8 +15,9 @@ import (
 // Times of matching what is fired in SQL. A notification is quicker than the ticks.
 const (
 	matchEvery = time.Second
-	matchBatch = 500
-	matchTime  = 10 * time.Second // for one transaction
+	matchBatch = 500              // events, and no more than maxGroupDebts deliveries if they are several
+	matchSpell = 2 * time.Second  // after which no further event is asked about
+	matchTime  = time.Minute      // for one transaction
 	matchRest  = 15 * time.Second // at most, while the database is away
 )
 
@@ -60,54 +61,71 @@ func (d *Desk) MatchFired(ctx context.Context) {
 // MatchAll matches what waits for it.
 func (d *Desk) MatchAll(ctx context.Context) error {
 	for {
-		n, err := d.matchSome(ctx)
-		if err != nil || n < matchBatch {
+		more, err := d.matchSome(ctx)
+		if err != nil || !more {
 			return err
 		}
 	}
 }
 
-func (d *Desk) matchSome(ctx context.Context) (n int, err error) {
+// matchSome matches some of what waits, and answers whether there may be more.
+func (d *Desk) matchSome(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, matchTime)
 	defer cancel()
 	var plans []plan
 	var refused map[event.ID]string
 	err = ledger.InTurn(ctx, d.pool, func(tx pgx.Tx) (err error) {
-		n, plans, refused, err = d.matchIn(ctx, tx)
+		more, plans, refused, err = d.matchIn(ctx, tx)
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("match events that were fired in SQL: %w", err)
+		return false, fmt.Errorf("match events that were fired in SQL: %w", err)
 	}
 	for id, why := range refused {
 		d.log.ErrorContext(ctx, "an event that was fired in SQL is owed to nobody, as a POST of it would have been refused; replay it to have it delivered all the same", "event", id.Text(event.EventPrefix), "why", why)
 	}
 	d.told(plans)
-	return n, nil
+	return more, nil
 }
 
-func (d *Desk) matchIn(ctx context.Context, tx pgx.Tx) (n int, plans []plan, refused map[event.ID]string, err error) {
+func (d *Desk) matchIn(ctx context.Context, tx pgx.Tx) (more bool, plans []plan, refused map[event.ID]string, err error) {
 	if _, err := tx.Exec(ctx, pg.FenceSharedSQL); err != nil {
-		return 0, nil, nil, fmt.Errorf("wait for a removal under way: %w", err)
+		return false, nil, nil, fmt.Errorf("wait for a removal under way: %w", err)
 	}
 	slips, revision, err := takeUnmatched(ctx, tx)
 	if err != nil || len(slips) == 0 {
-		return 0, nil, nil, err
+		return false, nil, nil, err
 	}
 	if err := d.book.Reach(ctx, revision); err != nil {
-		return 0, nil, nil, err
+		return false, nil, nil, err
 	}
-	found, _ := d.match(slips)
+	plans, refused = d.planFired(slips)
+	more = len(slips) == matchBatch || len(plans) < len(slips)
+	return more, plans, refused, endMatching(ctx, tx, plans, refused)
+}
+
+// planFired is what the first of the slips come to: as many as one transaction can write
+// in good time. What is over waits for the next, so that events which many want, or which
+// are asked of many filters, do not hold up each other for good.
+func (d *Desk) planFired(slips []*slip) (plans []plan, refused map[event.ID]string) {
 	refused = map[event.ID]string{}
-	plans = make([]plan, len(slips))
+	debts, began := 0, time.Now()
 	for i, s := range slips {
-		plans[i] = planOf(s, &found[i])
-		if err := d.judge(&plans[i], &found[i]); err != nil {
-			refused[s.id] = err.Error()
-			plans[i].debts, plans[i].owed = nil, nil
+		if i > 0 && time.Since(began) > matchSpell {
+			break
 		}
+		found, _ := d.match(slips[i : i+1])
+		p := planOf(s, &found[0])
+		if err := d.judge(&p, &found[0]); err != nil {
+			refused[s.id] = err.Error()
+			p.debts, p.owed = nil, nil
+		}
+		if debts += len(p.debts); i > 0 && debts > maxGroupDebts {
+			break
+		}
+		plans = append(plans, p)
 	}
-	return len(slips), plans, refused, endMatching(ctx, tx, plans, refused)
+	return plans, refused
 }
 
 // judge is why an event would have been refused, had it been POSTed.
