@@ -54,10 +54,13 @@ func CompileFilter(text string) (*Filter, error) {
 	if err := onlyKnown(text, compiled.NativeRep()); err != nil {
 		return nil, err
 	}
+	if err := onlySmallPatterns(text, compiled.NativeRep()); err != nil {
+		return nil, err
+	}
 	if kind := compiled.OutputType(); !kind.IsExactType(types.BoolType) && !kind.IsExactType(types.DynType) {
 		return nil, fmt.Errorf("is of type %s; a filter is true or false", cel.FormatCELType(kind))
 	}
-	program, err := language.Program(compiled, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(filterCost))
+	program, err := language.Program(compiled, cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(boundedMatches()...), cel.CostLimit(filterCost))
 	if err != nil {
 		return nil, fmt.Errorf("cannot be compiled: %w", err)
 	}

@@ -100,6 +100,26 @@ func TestAFilterThatFailsIsNoMatch(t *testing.T) {
 	}
 }
 
+// What a match costs is known before it is made: its length times the size of its pattern.
+func TestAMatchThatWouldTakeLongIsNotMade(t *testing.T) {
+	for _, text := range []string{`event.data.s.matches("(x?){400}y")`, `matches(event.data.s, "(x?){400}y")`} {
+		f, err := registry.CompileFilter(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if met, err := f.Judge(order(`{"s":"` + strings.Repeat("x", 200_000) + `"}`)); met || err == nil || !strings.Contains(err.Error(), "cost limit") {
+			t.Errorf("%s: %v, %v", text, met, err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("%s took %s", text, took)
+		}
+		if met, err := f.Judge(order(`{"s":"xxxxy"}`)); !met || err != nil {
+			t.Errorf("%s: %v, %v", text, met, err)
+		}
+	}
+}
+
 func TestAFilterThatCannotBeReadIsRefusedWithTheCaret(t *testing.T) {
 	for text, want := range map[string]string{
 		`event.data.total >`:           "does not compile: line 1, column 19: Syntax error: mismatched input '<EOF>'\nevent.data.total >\n                  ^",
@@ -107,10 +127,13 @@ func TestAFilterThatCannotBeReadIsRefusedWithTheCaret(t *testing.T) {
 		`event.tenent == "acme"`:       "does not compile: line 1, column 6: an event has no field \"tenent\" (did you mean tenant?); it has type, data, tenant, subject, source, occurred_at, actor, causation_id, metadata\nevent.tenent == \"acme\"\n     ^",
 		``:                             "does not compile: line 1, column 1: ",
 		`1 + 1`:                        "is of type int; a filter is true or false",
-		`event.data.x.matches("(")`:    "cannot be compiled: error parsing regexp: missing closing ): `(`",
-		`event.data.map(x, x).size()`:  "undeclared reference to 'map'",
-		strings.Repeat("(", 3000) + "true" + strings.Repeat(")", 3000): "is 6004 bytes long; at most 4096 are allowed",
-		strings.Repeat("(", 2000) + "true" + strings.Repeat(")", 2000): "recursion",
+		`event.data.x.matches("(")`:    "column 22: error parsing regexp: missing closing ): `(`\n",
+		`"x".matches(event.data.p)`:    "column 23: the pattern of matches must be written in the filter",
+		`matches("x", "a" + "b")`:      "column 18: the pattern of matches must be written in the filter",
+		`event.data.x.matches("` + strings.Repeat("x{1000}", 500) + `")`: "compiles to 500002 instructions; at most 2000 are allowed",
+		`event.data.map(x, x).size()`:                                    "undeclared reference to 'map'",
+		strings.Repeat("(", 3000) + "true" + strings.Repeat(")", 3000):   "is 6004 bytes long; at most 4096 are allowed",
+		strings.Repeat("(", 2000) + "true" + strings.Repeat(")", 2000):   "recursion",
 	} {
 		_, err := registry.CompileFilter(text)
 		if err == nil || !strings.Contains(err.Error(), want) {
