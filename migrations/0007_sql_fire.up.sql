@@ -48,11 +48,12 @@ END $$;
 
 -- A UUIDv7 (RFC 9562): 48 bits of milliseconds, the version, and 74 random ones.
 CREATE FUNCTION eventsvc.new_id() RETURNS uuid
-LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
-RETURN overlay(overlay(gen_random_uuid()::text
-  PLACING substr(lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0'), 1, 8) || '-' ||
-          substr(lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0'), 9, 4) FROM 1 FOR 13)
-  PLACING '7' FROM 15 FOR 1)::uuid;
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  at constant text := lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0');
+BEGIN
+  RETURN overlay(overlay(gen_random_uuid()::text PLACING left(at, 8) || '-' || right(at, 4) FROM 1 FOR 13) PLACING '7' FROM 15 FOR 1)::uuid;
+END $$;
 
 -- Refuses what a POST would refuse, as far as SQL can tell. The message names the argument
 -- and the rule.
@@ -99,20 +100,23 @@ END $$;
 -- fire writes an event, its key, and that it is to be matched, in the caller's transaction:
 -- the event exists if and only if that commits. It answers the event's id. The same key again,
 -- with the same event, answers the first one's id; with another, it raises EV409. What breaks a
--- rule raises EV422. It runs with its owner's rights, so a caller needs none but to execute it.
+-- rule raises EV422. It runs with its owner's rights, so a caller needs none but to execute it;
+-- what its caller's session says of names and of backslashes has no say in it.
 CREATE FUNCTION eventsvc.fire(
   type text, data text, key text DEFAULT NULL, tenant text DEFAULT NULL, subject text DEFAULT NULL, source text DEFAULT NULL,
   occurred_at timestamptz DEFAULT NULL, actor jsonb DEFAULT NULL, correlation_id text DEFAULT NULL, causation_id text DEFAULT NULL,
   metadata jsonb DEFAULT NULL, suppress text DEFAULT NULL, traceparent text DEFAULT NULL
 ) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
 #variable_conflict use_column
 DECLARE
   a_type alias FOR $1; a_data alias FOR $2; a_key alias FOR $3; a_tenant alias FOR $4; a_subject alias FOR $5; a_source alias FOR $6;
   a_occurred alias FOR $7; a_actor alias FOR $8; a_correlation alias FOR $9; a_causation alias FOR $10; a_metadata alias FOR $11;
   a_suppress alias FOR $12; a_trace alias FOR $13;
   made uuid := eventsvc.new_id();
+  told bytea;
   spent_on uuid;
+  spent_told bytea;
   producer_id integer := eventsvc.sql_producer();
   part record;
 BEGIN
@@ -131,6 +135,12 @@ BEGIN
   EXCEPTION WHEN data_exception OR statement_too_complex THEN
     PERFORM eventsvc.refuse('data', 'is no JSON: ' || SQLERRM);
   END;
+  -- An empty text is none, as in a POST.
+  a_tenant := nullif(a_tenant, ''); a_subject := nullif(a_subject, ''); a_source := nullif(a_source, '');
+  a_correlation := nullif(a_correlation, ''); a_causation := nullif(a_causation, '');
+  IF a_trace !~ '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
+    a_trace := NULL;  -- one that cannot be read is none
+  END IF;
   a_key := coalesce(a_key, 'sql-' || made);
   IF a_key !~ '^[!-~]{1,255}$' THEN
     PERFORM eventsvc.refuse('key', 'must be 1 to 255 visible ASCII characters');
@@ -161,20 +171,24 @@ BEGIN
       PERFORM eventsvc.refuse('metadata', 'holds more than 50 entries');
     END IF;
   END IF;
-  IF a_occurred IN ('infinity', '-infinity') OR extract(year FROM a_occurred AT TIME ZONE 'UTC') NOT BETWEEN 1 AND 9999 THEN
+  IF a_occurred IN ('infinity', '-infinity', '0001-01-01 00:00:00+00') OR extract(year FROM a_occurred AT TIME ZONE 'UTC') NOT BETWEEN 1 AND 9999 THEN
     PERFORM eventsvc.refuse('occurred_at', 'is outside the years 1 to 9999 in UTC');
   END IF;
 
+  told := sha256(convert_to(jsonb_build_array(a_type, a_tenant, a_subject, a_source, extract(epoch FROM a_occurred), a_actor, a_correlation,
+                                              a_causation, nullif(a_metadata, '{}'), a_suppress)::text || a_data, 'UTF8'));
   INSERT INTO eventsvc.fire_keys (producer, key, event_id, body_sha256, owes)
-  VALUES (producer_id, a_key, made, decode(repeat('00', 32), 'hex'), '[]')
+  VALUES (producer_id, a_key, made, told, '[]')
   ON CONFLICT DO NOTHING;
   IF NOT FOUND THEN  -- a statement of its own sees what was committed while the last one waited
-    SELECT k.event_id INTO spent_on FROM eventsvc.fire_keys k WHERE k.producer = producer_id AND k.key = a_key;
-    IF EXISTS (
+    SELECT k.event_id, k.body_sha256 INTO spent_on, spent_told FROM eventsvc.fire_keys k WHERE k.producer = producer_id AND k.key = a_key;
+    IF spent_told = told OR EXISTS (  -- by its hash it is known still once the event is pruned
       SELECT 1 FROM eventsvc.events e
       WHERE e.id = spent_on AND e.type = a_type AND eventsvc.same_json(convert_from(e.data, 'UTF8'), a_data)
         AND (e.tenant, e.subject, e.source, e.occurred_at, e.causation_id, e.actor, e.metadata, e.suppressed)
             IS NOT DISTINCT FROM (a_tenant, a_subject, a_source, a_occurred, a_causation, a_actor, nullif(a_metadata, '{}'), a_suppress)
+        -- One that names its cause and no chain has inherited that.
+        AND (e.correlation_id IS NOT DISTINCT FROM a_correlation OR a_correlation IS NULL AND a_causation IS NOT NULL)
     ) THEN
       RETURN eventsvc.typeid('evt', spent_on);
     END IF;
@@ -230,7 +244,7 @@ $$;
 -- receivers, or for one. What a worker holds at this moment is left alone. It answers how many
 -- deliveries are withdrawn. An event that is not matched yet is then owed to nobody.
 CREATE FUNCTION eventsvc.cancel(event text, receiver text DEFAULT NULL) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
 DECLARE
   an_event constant uuid := eventsvc.untypeid('evt', event);
   n integer;
