@@ -113,7 +113,7 @@ func (d *Desk) Transact(ctx context.Context, t *Together) (Transaction, error) {
 
 // holdTogether holds each event to its type, and the whole to the tenants' quotas.
 func (d *Desk) holdTogether(ctx context.Context, t *Together) ([]*slip, error) {
-	slips := make([]*slip, len(t.Drafts))
+	slips, debts := make([]*slip, len(t.Drafts)), 0
 	for i, draft := range t.Drafts {
 		draft.Producer, draft.Key, draft.Body = t.Producer, t.Key, t.Body
 		kind, err := d.hold(ctx, draft)
@@ -124,7 +124,13 @@ func (d *Desk) holdTogether(ctx context.Context, t *Together) ([]*slip, error) {
 			return nil, PartError{i, err}
 		}
 		slips[i] = newSlip(draft, kind)
-		d.book.Match(slips[i].matched)
+		wanting, _ := d.book.Match(slips[i].matched)
+		if draft.Suppress == nil {
+			debts += len(wanting)
+		}
+		if debts > maxFanOut {
+			return nil, ErrTooWide // also of what is held: its commit could not be written
+		}
 	}
 	return slips, nil
 }
@@ -149,8 +155,9 @@ func (d *Desk) transactOnce(ctx context.Context, t *Together, id event.ID, slips
 	return x, nil
 }
 
-// transactTimeout bounds one try to write a transaction: it may be far wider than a fire.
-const transactTimeout = 10 * time.Second
+// transactTimeout bounds one try to write a transaction, which may owe maxFanOut deliveries,
+// and more where targets were declared between its prepare and its commit.
+const transactTimeout = time.Minute
 
 func (d *Desk) transactIn(ctx context.Context, tx pgx.Tx, t *Together, id event.ID, slips []*slip) (x Transaction, plans []plan, err error) {
 	if _, err := tx.Exec(ctx, pg.FenceSharedSQL); err != nil {
