@@ -25,7 +25,7 @@ var kinds = map[string]kind{
 	"idempotency-key-in-use":  {409, "The Idempotency-Key is in use", "A request with the same key has not finished. Wait as Retry-After says and send the same request again."},
 	"invalid-cursor":          {400, "The cursor is invalid", "A cursor is only good for the list, with the same filters, that gave it."},
 	"unauthorized":            {401, "An API key is needed", "The request carries no API key, or one that is not known here."},
-	"forbidden":               {403, "Not allowed", "The API key is known, but lacks the scope for this call; or a browser made the call for a page of another origin."},
+	"forbidden":               {403, "Not allowed", "The API key is known, but lacks the scope for this call; or a browser made the call for a page of another origin; or the API asks for no keys and was called by a name that can be any site's."},
 	"unknown-event-type":      {404, "The event type is not declared", "This service takes events of declared types alone. Declare the type, or correct its name. Nothing was stored."},
 	"not-found":               {404, "Not found", "There is nothing here, or nothing that this API key may know of."},
 	"method-not-allowed":      {405, "The method is not allowed here", "The Allow header lists the methods of this address."},

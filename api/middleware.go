@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/net/publicsuffix"
 
 	"github.com/eventsvc/eventsvc/internal/spelling"
 )
@@ -105,6 +107,36 @@ func refuseOtherOrigins(next http.Handler) http.Handler {
 		problem("forbidden", "a page of another origin may not call this API").write(w, r)
 	}))
 	return protection.Handler(next)
+}
+
+// refuseOtherNames keeps a page whose name was made to lead here out of an API that asks
+// for no key: to the browser its calls are those of its own origin, and only the name that
+// they ask for gives them away. An address, and a name that nobody can have from a
+// registry, are not such a page's.
+func refuseOtherNames(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name := hostName(r.Host); registrable(name) {
+			problem("forbidden", fmt.Sprintf("an API without keys does not answer to %s, which can be any site's name; call it by its address or as localhost, or have it ask for keys", clip(name))).write(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hostName is the name or address of a Host header, without a port.
+func hostName(host string) string {
+	u := url.URL{Host: host}
+	return strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+}
+
+// registrable reports whether a name is below a suffix of the public DNS. Names of one
+// label, and those below localhost, internal, local or a cluster's own domain, are not.
+func registrable(name string) bool {
+	if _, err := netip.ParseAddr(name); err == nil || !strings.Contains(name, ".") {
+		return false
+	}
+	suffix, public := publicsuffix.PublicSuffix(name)
+	return public || strings.Contains(suffix, ".")
 }
 
 // refuseOddText refuses paths and queries that hold what no text in the tables can: NUL,

@@ -86,6 +86,9 @@ func New(rooms Rooms) http.Handler {
 	s := &server{Rooms: rooms, log: rooms.Log, tracer: rooms.Tracer.Tracer("github.com/eventsvc/eventsvc/api")}
 	router := chi.NewRouter()
 	router.Use(withRequestID, plainly, s.recoverPanics, routeOnSpan, refuseOtherOrigins, refuseOddText)
+	if rooms.Gate.Open() {
+		router.Use(refuseOtherNames)
+	}
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		notFound("there is no "+r.URL.Path+" here; /docs shows what there is").write(w, r)
 	})

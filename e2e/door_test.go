@@ -123,3 +123,41 @@ func TestEveryAnswerIsWhatItSaysItIs(t *testing.T) {
 		}
 	}
 }
+
+// A page can have its own name lead to this machine. What a browser then sends is of one
+// origin, and only the Host tells.
+func TestAnAPIWithoutKeysAnswersToNoNameThatAPageCanHave(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	open, keyed := start(t, url, nil, "serve"), start(t, url, asked, "serve")
+	ask := func(p *process, host string) int {
+		req, err := http.NewRequest("GET", p.base+"/v1/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		req.Header.Set("Authorization", "Bearer "+operatorKey)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := p.hear(resp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.status
+	}
+	_, port, _ := strings.Cut(strings.TrimPrefix(open.base, "http://"), ":")
+	for host, status := range map[string]int{
+		"evil.example.com": 403, "evil.example.com:" + port: 403, "EVIL.example.com.:" + port: 403, "page.github.io": 403, "127.0.0.1.nip.io:" + port: 403,
+		"127.0.0.1:" + port: 200, "[::1]:" + port: 200, "localhost:" + port: 200, "LOCALHOST": 200, "shop.localhost": 200, "10.1.2.3": 200,
+		"eventsvc:8080": 200, "host.docker.internal:8080": 200, "eventsvc.shop.svc.cluster.local": 200, "eventsvc.shop.svc": 200,
+	} {
+		if got := ask(open, host); got != status {
+			t.Errorf("without keys, %s: %d", host, got)
+		}
+		if got := ask(keyed, host); got != 200 {
+			t.Errorf("with keys, %s: %d", host, got)
+		}
+	}
+}

@@ -74,6 +74,9 @@ const maxFlaws = 20
 
 // check lists where data breaks the schema, below a pointer.
 func (s *schema) check(below string, data []byte) (flaws event.Flaws) {
+	if flaws := ambiguous(below, data); len(flaws) > 0 {
+		return flaws
+	}
 	if flaws := unwieldy(below, data); len(flaws) > 0 {
 		return flaws
 	}
@@ -98,6 +101,25 @@ func (s *schema) check(below string, data []byte) (flaws event.Flaws) {
 		}
 	}
 	return flaws
+}
+
+// ambiguous tells of what two readers of the data would read differently, so that one of
+// them would be given what the schema never saw: a member that is given twice, and text
+// that is no Unicode. Without a schema nobody reads it here, and it is carried as it is.
+func ambiguous(below string, data []byte) event.Flaws {
+	d := jsontext.NewDecoder(bytes.NewReader(data))
+	var err error
+	for err == nil {
+		_, err = d.ReadToken()
+	}
+	var found *jsontext.SyntacticError
+	switch {
+	case !errors.As(err, &found):
+		return nil
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return event.Flaws{{Pointer: below + string(found.JSONPointer), Message: "is given twice, and is held to the schema of its type"}}
+	}
+	return event.Flaws{{Pointer: below + string(found.JSONPointer), Message: "holds text that is no Unicode, and is held to the schema of its type"}}
 }
 
 // Bounds of numbers that are held to a schema. They are compared exactly, which takes as

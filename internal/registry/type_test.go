@@ -141,6 +141,27 @@ func TestDataIsHeldToItsSchemaWithTheFlawsPlace(t *testing.T) {
 	}
 }
 
+// Two readers of {"order":"x","order":1} read two orders; a schema that saw one of them
+// would promise a receiver what the other breaks.
+func TestDataThatCanBeReadInTwoWaysBreaksItsSchema(t *testing.T) {
+	pool := pgtest.New(t)
+	r := over(t, pool)
+	declareType(t, r, "order.placed", registry.TypeDeclaration{Schema: []byte(orderSchema)})
+	k, _ := book(t, r).Kind("order.placed")
+	for data, pointer := range map[string]string{
+		`{"order":"x","order":1}`:           "/data/order",
+		`{"order":1,"\u006frder":"x"}`:      "/data/order",
+		`{"order":1,"to":[{"a":1,"a":2}]}`:  "/data/to/0/a",
+		`{"order":1,"name":"\ud800"}`:       "/data/name",
+		"{\"order\":1,\"name\":[\"\xff\"]}": "/data/name/0",
+	} {
+		flaws := k.Check([]byte(data))
+		if len(flaws) != 1 || flaws[0].Pointer != pointer {
+			t.Errorf("%q: got %v", data, flaws)
+		}
+	}
+}
+
 // BYTES-13: a number costs no more than its text, and panics nothing.
 func TestHugeNumbersAreAFlawBySchemaAndFineWithout(t *testing.T) {
 	pool := pgtest.New(t)
