@@ -68,8 +68,7 @@ func showKey(k *access.Key) keyView {
 }
 
 type keyOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         keyView
+	Body keyView
 }
 
 func (s *server) keys(api huma.API) {
@@ -141,7 +140,7 @@ func (s *server) createKey(ctx context.Context, in *bulkInput) (*keyOutput, erro
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	out := &keyOutput{CacheControl: "no-store", Body: showKey(&k)}
+	out := &keyOutput{Body: showKey(&k)}
 	out.Body.Key = opens
 	return out, nil
 }

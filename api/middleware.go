@@ -88,13 +88,17 @@ func routeOnSpan(next http.Handler) http.Handler {
 }
 
 // plainly has browsers take every answer for what it says it is, show none within
-// another's page, and tell nobody where they were.
+// another's page, and tell nobody where they were. What the API says is for its caller
+// alone, secrets that are shown once among it: it is kept nowhere on the way.
 func plainly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "no-referrer")
+		if strings.HasPrefix(r.URL.Path, "/v1/") {
+			h.Set("Cache-Control", "no-store")
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -118,6 +118,9 @@ func TestEveryAnswerIsWhatItSaysItIs(t *testing.T) {
 		if a.header.Get("X-Content-Type-Options") != "nosniff" || a.header.Get("Content-Type") == "" {
 			t.Errorf("%s: %v", path, a.header)
 		}
+		if strings.HasPrefix(path, "/v1/") && a.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s may be kept: %v", path, a.header)
+		}
 		if strings.Contains(a.header.Get("Content-Type"), "html") && (!strings.Contains(a.header.Get("Content-Security-Policy"), "frame-ancestors 'none'") || a.header.Get("Referrer-Policy") != "no-referrer") {
 			t.Errorf("%s is a page: %v", path, a.header)
 		}
