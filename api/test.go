@@ -61,7 +61,7 @@ func (s *server) tests(api huma.API) {
 		if err == nil && r.TargetID == 0 {
 			err = problem("conflict", "this receiver has no address of its own; test one of its targets")
 		}
-		if err == nil && r.URL == "" && r.TargetID != 0 {
+		if d, _ := r.Declared(); err == nil && d.Pulled() {
 			err = problem("conflict", "this receiver has no address: workers claim its deliveries")
 		}
 		if err != nil {
