@@ -289,6 +289,7 @@ func TestSecretsAreVerifiedAndResealedByVerbs(t *testing.T) {
 	verify(1, "webhook-id is missing", func(h map[string]string) { h["--id"] = "" })
 	verify(1, "no v1 signature", func(h map[string]string) { h["--signature"] = "v9,x" })
 	verify(2, "--secret", func(h map[string]string) { h["--secret"] = "x" })
+	held := p.transact(t, "held", preparing(s.URL+"/check")).at("transaction.id")
 	p.stop(t, syscall.SIGTERM)
 
 	reseal := func(code int, says, keys string) {
@@ -299,11 +300,16 @@ func TestSecretsAreVerifiedAndResealedByVerbs(t *testing.T) {
 		}
 	}
 	reseal(1, "sealed with a key", key("E"))
-	reseal(0, "resealed 2", key("E")+","+key("A"))
+	reseal(0, "resealed 3", key("E")+","+key("A")) // a secret, a key pair, and that of a check
 	reseal(0, "resealed 0", key("E"))
 	q := start(t, url, []string{"EVENTSVC_SECRET_KEY=" + key("E")}, "serve")
 	q.fire(t, "k2", `{"type":"a.b","data":1}`)
 	again := s.next(t)
+	db := pgtest.Open(t, url)
+	eventually(t, func() bool {
+		db.Exec(t.Context(), `UPDATE eventsvc.transactions SET check_at = now() WHERE check_at > now() AND checks = 0`)
+		return q.call(t, "GET", "/v1/transactions/"+held, "").at("transaction.state") == "committed"
+	}, func() string { return "the check was not asked" })
 	if err := standard.Verify(again.header, again.body, time.Now(), secretOf(t, r.at("secret"))); err != nil {
 		t.Error(err)
 	}

@@ -15,7 +15,7 @@ func secretsCommand() *cobra.Command {
 		"With EVENTSVC_SECRET_KEY=new,old it seals anew what the old key sealed, or what is stored unsealed; then the old key can be taken away. It changes nothing where a secret cannot be opened.",
 		func(cmd *cobra.Command) error {
 			return changing(cmd, nil, false, "secrets", func(o *app.Operator) (any, error) {
-				n, err := o.Registry.Reseal(cmd.Context())
+				n, err := o.Reseal(cmd.Context())
 				if err != nil {
 					return nil, err
 				}

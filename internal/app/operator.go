@@ -66,8 +66,18 @@ func (o *Operator) furnish(ctx context.Context, c Config, log *slog.Logger) erro
 	if err := book.Read(ctx); err != nil {
 		return err
 	}
-	o.Desk = fire.NewDesk(fire.Options{Pool: o.pool, Book: book, Log: log})
+	o.Desk = fire.NewDesk(fire.Options{Pool: o.pool, Book: book, Sealer: sealer, Log: log})
 	return nil
+}
+
+// Reseal seals every stored secret with the newest key, and answers how many were not.
+func (o *Operator) Reseal(ctx context.Context) (int, error) {
+	n, err := o.Registry.Reseal(ctx)
+	if err != nil {
+		return 0, err
+	}
+	checks, err := o.Desk.Reseal(ctx)
+	return n + checks, err
 }
 
 // Wake tells the relays that something is owed. They would find it by themselves a

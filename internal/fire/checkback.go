@@ -94,7 +94,10 @@ func (d *Desk) claimChecks(ctx context.Context) ([]question, error) {
 // check puts one question and does as it is answered: 200 commits, 409 rolls back, and
 // anything else is for later.
 func (d *Desk) check(ctx context.Context, ask Ask, q *question) {
-	status, said := d.ask(ctx, ask, q)
+	status, said := 0, "the last question has no answer: whoever asked it is gone"
+	if q.Number <= checksMost {
+		status, said = d.ask(ctx, ask, q)
+	}
 	var err error
 	switch status {
 	case http.StatusOK:

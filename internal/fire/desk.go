@@ -80,8 +80,9 @@ type slip struct {
 	kind    *registry.Kind     // that the draft was held to
 	matched *registry.Occasion // what filters are asked of
 	id      event.ID
-	spent   event.ID     // what its key is spent on: itself, or the transaction that it is of
-	state   atomic.Int32 // waiting, taken or withdrawn
+	spent   event.ID      // what its key is spent on: itself, or the transaction that it is of
+	age     time.Duration // since it was recorded, where that was before
+	state   atomic.Int32  // waiting, taken or withdrawn
 	done    chan struct{}
 	receipt Receipt
 	err     error

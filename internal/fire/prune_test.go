@@ -288,3 +288,22 @@ func TestPrunesReplaysAndRequeuesAtOnceLoseNothing(t *testing.T) {
 		}
 	}
 }
+
+// An event that was fired in SQL and refused goes when its time is over, as nobody has
+// replayed it; one that waits to be matched never does.
+func TestAPruneTakesWhatWasRefusedAndNothingThatWaits(t *testing.T) {
+	o := open(t)
+	refused, waiting := o.old(t, 100*24*time.Hour, ""), o.old(t, 100*24*time.Hour, "")
+	for id, why := range map[event.ID]*string{refused: new("no"), waiting: nil} {
+		if _, err := o.pool.Exec(t.Context(), `INSERT INTO eventsvc.unmatched (event_id, refused) VALUES ($1, $2)`, [16]byte(id), why); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.prune(t, fire.Prune{})
+	if n := o.count(t, `SELECT count(*) FROM eventsvc.events WHERE id = $1`, [16]byte(waiting)); n != 1 {
+		t.Error("what waits was pruned")
+	}
+	if n := o.count(t, `SELECT (SELECT count(*) FROM eventsvc.events WHERE id = $1) + (SELECT count(*) FROM eventsvc.unmatched WHERE event_id = $1)`, [16]byte(refused)); n != 0 {
+		t.Errorf("%d rows of what was refused are left", n)
+	}
+}

@@ -63,4 +63,8 @@ var (
 	sqlEndUnmatched string
 	//go:embed sql/count_unmatched.sql
 	sqlCountUnmatched string
+	//go:embed sql/open_checks.sql
+	sqlOpenChecks string
+	//go:embed sql/reseal_check.sql
+	sqlResealCheck string
 )

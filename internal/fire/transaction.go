@@ -37,6 +37,8 @@ type Check struct {
 type Sealer interface {
 	SealCheck(transaction event.ID, secret event.Secret) []byte
 	OpenCheck(transaction event.ID, stored []byte) (event.Secret, error)
+	// Newest reports whether a secret is stored as it would be today.
+	Newest(stored []byte) bool
 }
 
 // Transaction is where events stand that were fired together.

@@ -116,6 +116,9 @@ func (d *Desk) planFired(slips []*slip) (plans []plan, refused map[event.ID]stri
 		}
 		found, _ := d.match(slips[i : i+1])
 		p := planOf(s, &found[0])
+		for n := range p.debts {
+			p.debts[n].Due = max(p.debts[n].Due-s.age, 0) // it counts from when the event was recorded
+		}
 		if err := d.judge(&p, &found[0]); err != nil {
 			refused[s.id] = err.Error()
 			p.debts, p.owed = nil, nil
@@ -151,13 +154,14 @@ func takeUnmatched(ctx context.Context, tx pgx.Tx) (slips []*slip, revision int6
 		var e event.Event
 		var r record
 		var draft Draft
-		if err := row.Scan(append(append([]any{(*[16]byte)(&e.ID)}, r.fields()...), (*int32)(&draft.Producer), &draft.Key, &revision)...); err != nil {
+		var age time.Duration
+		if err := row.Scan(append(append([]any{(*[16]byte)(&e.ID)}, r.fields()...), (*int32)(&draft.Producer), &draft.Key, &age, &revision)...); err != nil {
 			return nil, err
 		}
 		err := r.fill(&e)
 		draft.Type, draft.Data, draft.Facts, draft.TraceParent = e.Type, e.Data, e.Facts, e.TraceParent
 		s := newSlip(&draft, nil)
-		s.id, s.spent = e.ID, e.ID
+		s.id, s.spent, s.age = e.ID, e.ID, age
 		return s, err
 	})
 	if err != nil {

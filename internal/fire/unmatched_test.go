@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/fire"
@@ -100,5 +101,22 @@ func TestMatchingAndReplayingLockInOneOrder(t *testing.T) {
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// When it is due counts from when it was recorded, however late it was matched.
+func TestADueTimeCountsFromTheEventAndNotFromItsMatching(t *testing.T) {
+	o := open(t)
+	due := event.Duration(time.Hour)
+	o.declare(t, "a", registry.Declaration{Due: &due})
+	o.sql(t, 1)
+	if _, err := o.pool.Exec(t.Context(), `UPDATE eventsvc.events SET recorded_at = now() - interval '20 minutes'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.MatchAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := o.count(t, `SELECT count(*) FROM eventsvc.owed WHERE due_at - now() BETWEEN interval '39 minutes' AND interval '40 minutes'`); n != 1 {
+		t.Error("it is due an hour after it was matched")
 	}
 }

@@ -3,6 +3,9 @@ WITH gone AS (
   DELETE FROM eventsvc.events WHERE id = ANY (@ids::uuid[])
   RETURNING id, producer, idempotency_key, recorded_at
 ),
+u AS (
+  DELETE FROM eventsvc.unmatched m USING gone WHERE m.event_id = gone.id  -- refused, and nobody has replayed it
+),
 k AS (
   SELECT f.producer, f.key, g.recorded_at, g.recorded_at + interval '7 days' AS until
   FROM gone g

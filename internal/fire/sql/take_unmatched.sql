@@ -1,6 +1,6 @@
--- fire: take events that were fired in SQL and are not matched yet, with the registry's revision. One that another process is at is passed over.
+-- fire: take events that were fired in SQL and are not matched yet, with how long ago they were recorded and the registry's revision. One that another process is at is passed over.
 SELECT e.id, e.recorded_at, e.type, e.tenant, e.subject, e.source, e.occurred_at, e.correlation_id, e.causation_id,
-       e.actor, e.metadata, e.suppressed, e.traceparent, e.data, e.producer, e.idempotency_key, (SELECT revision FROM eventsvc.registry)
+       e.actor, e.metadata, e.suppressed, e.traceparent, e.data, e.producer, e.idempotency_key, now() - e.recorded_at, (SELECT revision FROM eventsvc.registry)
 FROM (SELECT event_id FROM eventsvc.unmatched WHERE refused IS NULL ORDER BY event_id LIMIT @n FOR UPDATE SKIP LOCKED) u
 JOIN eventsvc.events e ON e.id = u.event_id
 ORDER BY e.id;
