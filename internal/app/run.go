@@ -22,6 +22,7 @@ import (
 	"github.com/eventsvc/eventsvc/internal/fire"
 	"github.com/eventsvc/eventsvc/internal/function"
 	"github.com/eventsvc/eventsvc/internal/ledger"
+	"github.com/eventsvc/eventsvc/internal/moment"
 	"github.com/eventsvc/eventsvc/internal/pg"
 	"github.com/eventsvc/eventsvc/internal/registry"
 	"github.com/eventsvc/eventsvc/internal/relay"
@@ -98,6 +99,7 @@ type house struct {
 	book     *registry.Book
 	desk     *fire.Desk
 	calls    functions
+	after    *moment.After
 	runner   *relay.Runner // makes attempts
 	relay    *relay.Relay  // claims for it; nil where none runs
 	remote   *relay.Remote // serves workers elsewhere, through it
@@ -149,12 +151,13 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 	}
 	h.ledger, h.keys = ledger.New(pools.api), access.NewKeys(pools.api)
 	h.watch = ledger.NewWatch(ledger.New(pools.health))
-	for _, figures := range []prometheus.Collector{figures{h.watch}, filterFigures{h.book}} {
+	h.after = moment.NewAfter(h.courier, h.book, time.Duration(p.Config.ShutdownGrace), p.Log)
+	for _, figures := range []prometheus.Collector{figures{h.watch}, filterFigures{h.book}, onCommitFigures{h.after}} {
 		if err := tel.figures.Register(figures); err != nil {
 			return nil, fmt.Errorf("register the figures: %w", err)
 		}
 	}
-	h.desk = fire.NewDesk(fire.Options{Pool: pools.fire, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake, Sealer: sealer, Quota: p.Config.TenantQuota, Backlogs: ledger.New(pools.health).Backlogs})
+	h.desk = fire.NewDesk(fire.Options{Pool: pools.fire, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake, After: h.after.Tell, Sealer: sealer, Quota: p.Config.TenantQuota, Backlogs: ledger.New(pools.health).Backlogs})
 	h.sentinel = newSentinel(h, p.Config.DisableAfterDead)
 	if err := p.checkLanes(ctx, h.registry); err != nil {
 		return nil, err
@@ -296,6 +299,7 @@ func (h *house) run(ctx context.Context) error {
 	} else {
 		group.Go(func() error { defer close(relayed); h.runner.Run(groupCtx); return nil })
 	}
+	group.Go(func() error { h.after.Run(groupCtx); return nil })
 	group.Go(func() error { h.maintain(groupCtx); return nil })
 	group.Go(func() error { h.sweep(groupCtx); return nil })
 	group.Go(func() error { h.remote.Run(groupCtx); return nil })

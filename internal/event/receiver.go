@@ -16,6 +16,7 @@ const (
 // Receiver is who is told, and on what terms, with every default filled in.
 type Receiver struct {
 	Key      string
+	Mode     Mode
 	Lane     string
 	Patterns []Pattern
 	Tenant   string // only this tenant's events, or "" for all

@@ -67,9 +67,13 @@ func (d *Desk) commit(ctx context.Context, plans []plan, revision int64, lockWai
 		return current, nil
 	}
 	winners, losers := part(plans, won)
-	d.committed(targetsOf(winners))
 	for _, p := range winners {
-		p.answer(Receipt{Event: p.fact(recorded[p.id]), Owed: p.owed}, nil)
+		p.written = recorded[p.id]
+	}
+	d.committed(targetsOf(winners))
+	d.tellAfter(winners)
+	for _, p := range winners {
+		p.answer(Receipt{Event: p.fact(), Owed: p.owed}, nil)
 	}
 	if len(losers) == 0 {
 		return current, nil
@@ -151,9 +155,9 @@ func debtsOf(plans []plan) []ledger.Debt {
 }
 
 // fact is the event that a draft became.
-func (p *plan) fact(w written) event.Event {
-	e := event.Event{ID: p.id, Type: p.draft.Type, Data: p.draft.Data, Facts: p.draft.Facts, RecordedAt: w.at, TraceParent: p.draft.TraceParent}
-	e.CorrelationID = w.chain
+func (s *slip) fact() event.Event {
+	e := event.Event{ID: s.id, Type: s.draft.Type, Data: s.draft.Data, Facts: s.draft.Facts, RecordedAt: s.written.at, TraceParent: s.draft.TraceParent}
+	e.CorrelationID = s.written.chain
 	return e
 }
 
@@ -170,7 +174,9 @@ func (d *Desk) replay(ctx context.Context, losers []plan) error {
 		case !ok:
 		case s.event.ID == p.id:
 			// A try before this one was committed although its answer was lost.
+			p.written = written{s.event.RecordedAt, s.event.CorrelationID}
 			d.committed(targetsOf([]plan{p}))
+			d.tellAfter([]plan{p})
 			p.answer(Receipt{Event: s.event, Owed: s.owed}, nil)
 		case s.pruned && p.draft.Body != s.body:
 			// Nothing is left to compare but the hash of the request.

@@ -32,6 +32,7 @@ type Desk struct {
 	pool      *pgxpool.Pool
 	book      Book
 	committed func([]event.TargetID)
+	after     After
 	strict    bool
 	quota     quota
 	sealer    Sealer
@@ -58,7 +59,12 @@ type Options struct {
 	// Committed is told, after each commit, the targets that are owed something
 	// new. It must not block.
 	Committed func([]event.TargetID)
+	// After is given, after each commit, the events that on_commit receivers are to be told.
+	After After
 }
+
+// After tells targets an event that is stored. It must not block.
+type After func(e *event.Event, targets []*event.Target)
 
 // Bounds of one group, and of the queue before it.
 const (
@@ -83,6 +89,7 @@ type slip struct {
 	spent   event.ID      // what its key is spent on: itself, or the transaction that it is of
 	age     time.Duration // since it was recorded, where that was before
 	state   atomic.Int32  // waiting, taken or withdrawn
+	written written       // what the database decided, once it has
 	done    chan struct{}
 	receipt Receipt
 	err     error
@@ -101,10 +108,13 @@ const (
 
 // NewDesk makes a desk; Run must run for fires to be answered.
 func NewDesk(o Options) *Desk {
-	d := &Desk{pool: o.Pool, book: o.Book, sealer: o.Sealer, log: o.Log, committed: o.Committed, strict: o.Strict, in: make(chan *slip, maxQueue), look: make(chan struct{}, 1), stopped: make(chan struct{})}
+	d := &Desk{pool: o.Pool, book: o.Book, sealer: o.Sealer, log: o.Log, committed: o.Committed, after: o.After, strict: o.Strict, in: make(chan *slip, maxQueue), look: make(chan struct{}, 1), stopped: make(chan struct{})}
 	d.quota = quota{most: o.Quota, count: o.Backlogs, log: o.Log, owed: map[string]int{}, added: map[string]int{}}
 	if d.committed == nil {
 		d.committed = func([]event.TargetID) {}
+	}
+	if d.after == nil {
+		d.after = func(*event.Event, []*event.Target) {}
 	}
 	return d
 }

@@ -154,6 +154,8 @@ type plan struct {
 	*slip
 	debts []ledger.Debt
 	owed  []Owed
+	// after are those to be told once it is committed.
+	after []*event.Target
 	// retention of its type, when it was fired.
 	retention event.Retention
 }
@@ -259,7 +261,9 @@ func planOf(s *slip, m *matched) plan {
 		p.retention = m.kind.Retention
 	}
 	if s.draft.Suppress == nil {
-		p.debts, p.owed = owe(s.id, m.targets, time.Now())
+		to := partModes(m.targets)
+		p.debts, p.owed = owe(s.id, to.owed, time.Now())
+		p.after = to.after
 	}
 	return p
 }

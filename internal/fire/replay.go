@@ -150,7 +150,7 @@ func (d *Desk) partTargets(e *event.Event, to To, standing map[event.TargetID]ev
 		}
 	}
 	wanting, _ := d.book.Match(&registry.Occasion{Type: e.Type, Data: e.Data, Facts: e.Facts})
-	for _, t := range wanting {
+	for _, t := range partModes(wanting).owed {
 		if _, has := standing[t.ID]; !has && to.takes(t) {
 			add = append(add, t)
 		}

@@ -213,8 +213,12 @@ func writeFires(ctx context.Context, tx pgx.Tx, plans []plan, revision int64) (c
 	if current, err = readWon(results, won); err != nil {
 		return 0, nil, err
 	}
-	if _, err = readRecorded(results); err != nil {
+	recorded, err := readRecorded(results)
+	if err != nil {
 		return 0, nil, err
+	}
+	for _, p := range plans {
+		p.written = recorded[p.id]
 	}
 	if err := results.Close(); err != nil {
 		return 0, nil, fmt.Errorf("write events: %w", err)

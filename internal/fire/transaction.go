@@ -229,7 +229,8 @@ func (d *Desk) writeTogether(ctx context.Context, tx pgx.Tx, plans []plan, x *Tr
 	for i := range plans {
 		p := &plans[i]
 		x.events[i], owes[i] = p.id, encodeOwed(p.owed)
-		x.Receipts[i] = Receipt{Event: p.fact(recorded[p.id]), Owed: p.owed}
+		p.written = recorded[p.id]
+		x.Receipts[i] = Receipt{Event: p.fact(), Owed: p.owed}
 	}
 	x.owes, err = json.Marshal(owes)
 	return err
@@ -246,9 +247,11 @@ func (d *Desk) writeTransaction(ctx context.Context, tx pgx.Tx, x *Transaction, 
 	return nil
 }
 
-// told wakes those that are owed something new, and counts it.
+// told wakes those that are owed something new, and counts it; and has told whoever is to
+// be told after the commit.
 func (d *Desk) told(plans []plan) {
 	d.committed(targetsOf(plans))
+	d.tellAfter(plans)
 	for _, p := range plans {
 		d.quota.add(p.draft.Tenant, len(p.owed))
 	}

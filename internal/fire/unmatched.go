@@ -121,7 +121,7 @@ func (d *Desk) planFired(slips []*slip) (plans []plan, refused map[event.ID]stri
 		}
 		if err := d.judge(&p, &found[0]); err != nil {
 			refused[s.id] = err.Error()
-			p.debts, p.owed = nil, nil
+			p.debts, p.owed, p.after = nil, nil, nil
 		}
 		if debts += len(p.debts); i > 0 && debts > maxGroupDebts {
 			break
@@ -161,7 +161,7 @@ func takeUnmatched(ctx context.Context, tx pgx.Tx) (slips []*slip, revision int6
 		err := r.fill(&e)
 		draft.Type, draft.Data, draft.Facts, draft.TraceParent = e.Type, e.Data, e.Facts, e.TraceParent
 		s := newSlip(&draft, nil)
-		s.id, s.spent, s.age = e.ID, e.ID, age
+		s.id, s.spent, s.age, s.written = e.ID, e.ID, age, written{e.RecordedAt, e.CorrelationID}
 		return s, err
 	})
 	if err != nil {

@@ -315,12 +315,13 @@ func whatItWants(declaration []byte) Declaration {
 		Filter string          `json:"filter"`
 	}
 	var whose struct {
-		Tenant string `json:"tenant"`
+		Tenant string     `json:"tenant"`
+		Mode   event.Mode `json:"mode"`
 	}
 	if json.Unmarshal(declaration, &wants) != nil || json.Unmarshal(declaration, &whose) != nil {
 		return Declaration{} // matches nothing, in the tenant's favour
 	}
-	return Declaration{Events: wants.Events, Filter: wants.Filter, Tenant: whose.Tenant}
+	return Declaration{Events: wants.Events, Filter: wants.Filter, Tenant: whose.Tenant, Mode: whose.Mode}
 }
 
 // Target is the address of that number with its live secrets, or nil where the book

@@ -42,7 +42,7 @@ type CataloguedReceiver struct {
 	Receiver       string          `json:"receiver"`
 	Description    string          `json:"description,omitempty"`
 	Events         []event.Pattern `json:"events"`
-	Mode           string          `json:"mode"`
+	Mode           event.Mode      `json:"mode" enum:"durable,on_commit"`
 	Site           string          `json:"site"`
 	Lane           string          `json:"lane"`
 	Tenant         string          `json:"tenant,omitempty"`
@@ -123,7 +123,7 @@ func (r *Registry) catalogued(x *Receiver, d *Declaration) CataloguedReceiver {
 		wants = []event.Pattern{}
 	}
 	return CataloguedReceiver{
-		Receiver: x.Key, Description: d.Description, Events: wants, Mode: "durable", Site: d.site(), Lane: used.Lane, Tenant: used.Tenant, Filter: d.Filter,
+		Receiver: x.Key, Description: d.Description, Events: wants, Mode: used.Mode, Site: d.site(), Lane: used.Lane, Tenant: used.Tenant, Filter: d.Filter,
 		Destination: d.destination(), Format: used.Format, MaxAttempts: used.MaxAttempts, BackoffBase: event.Duration(used.Base), BackoffCap: event.Duration(used.Cap),
 		Longest: event.Duration(longest), Mean: event.Duration(longest / 2), Timeout: event.Duration(used.Timeout), Lease: event.Duration(used.Lease),
 		GiveUpAfter: d.GiveUpAfter, CountDeferrals: used.CountDeferrals, Due: d.Due, RateLimit: d.RateLimit, Paused: x.PausedAt != nil,

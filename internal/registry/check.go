@@ -65,6 +65,7 @@ func (d *Declaration) check(o *Options) event.Flaws {
 	checkFilter(&flaws, d.Filter)
 	d.checkDestination(&flaws, o.CheckURL)
 	d.checkFunction(&flaws, o.FunctionSchemas)
+	d.checkMode(&flaws)
 	d.checkNotice(&flaws, o.CheckURL)
 	d.checkWords(&flaws)
 	d.checkTimes(&flaws, o.Defaults)
@@ -149,7 +150,7 @@ func (d *Declaration) checkNotice(flaws *event.Flaws, checkURL func(string) erro
 }
 
 func (d *Declaration) checkWords(flaws *event.Flaws) {
-	oneOf(flaws, "/mode", d.Mode, "durable")
+	oneOf(flaws, "/mode", string(d.Mode), string(event.Durable), string(event.OnCommit))
 	oneOf(flaws, "/site", d.Site, SiteRelay, SiteTask)
 	oneOf(flaws, "/format", string(d.Format), string(event.FormatStandard), string(event.FormatCloudEvents), string(event.FormatCloudEventsBinary), string(event.FormatRaw))
 	oneOf(flaws, "/pause_scope", string(d.PauseScope), string(event.PauseLane), string(event.PauseTarget))

@@ -18,7 +18,7 @@ type Declaration struct {
 	FanOut            bool              `json:"fan_out,omitempty" doc:"Instead of a url: it has targets, each of which gets a delivery of its own."`
 	Signatures        []event.Signature `json:"signatures,omitempty" doc:"How requests are signed: v1 (HMAC) alone, or v1a (Ed25519) beside it." enum:"v1,v1a" default:"[\"v1\"]"`
 	Secret            *string           `json:"secret,omitempty" doc:"Signing secret to use instead of a generated one: whsec_ and base64 of 24-64 bytes. Write only."`
-	Mode              string            `json:"mode,omitempty" enum:"durable" default:"durable" doc:"When it runs and with which guarantee."`
+	Mode              event.Mode        `json:"mode,omitempty" enum:"durable,on_commit" default:"durable" doc:"When it is told, and with which guarantee. durable: a delivery, tried until it has ended. on_commit: one request once the event is stored, by the process that fired it, best effort, without a delivery; with a url only, and what shapes a delivery is refused."`
 	Site              string            `json:"site,omitempty" enum:"relay,task" default:"relay" doc:"Where it runs. relay: relay workers make the requests. task with a url or fan_out: they hand deliveries over NATS JetStream to eventsvc worker, which makes them. task with neither: workers of yours claim its deliveries over HTTP (POST /v1/lanes/{lane}/claim), and fields that shape a request are refused."`
 	Lane              string            `json:"lane,omitempty" default:"default" doc:"Keeps work apart that must not queue behind other work." maxLength:"64"`
 	Tenant            string            `json:"tenant,omitempty" doc:"Only this tenant's events." maxLength:"255"`
@@ -70,6 +70,7 @@ var defaultPermanent = []int{410}
 func (d *Declaration) Resolve(key string, def Defaults) *event.Receiver {
 	r := &event.Receiver{
 		Key:      key,
+		Mode:     d.mode(),
 		Lane:     d.lane(),
 		Patterns: d.Events,
 		Tenant:   d.Tenant,
@@ -109,6 +110,9 @@ func (d *Declaration) Resolve(key string, def Defaults) *event.Receiver {
 	if d.MaxAttempts != nil {
 		r.MaxAttempts = *d.MaxAttempts
 	}
+	if r.Mode != event.Durable {
+		r.MaxAttempts = 1
+	}
 	if d.RateLimit != nil {
 		r.RateLimit = *d.RateLimit
 	}
@@ -132,6 +136,8 @@ const (
 func (d *Declaration) Pulled() bool {
 	return d.Site == SiteTask && d.URL == "" && d.Function == "" && !d.FanOut
 }
+
+func (d *Declaration) mode() event.Mode { return cmp.Or(d.Mode, event.Durable) }
 
 func (d *Declaration) site() string { return cmp.Or(d.Site, SiteRelay) }
 

@@ -92,10 +92,18 @@ func (c *Catalogue) writeReceivers(b *strings.Builder) {
 		for j, p := range r.Events {
 			wants[j] = string(p)
 		}
-		tableRow(b, r.Receiver, strings.Join(wants, ", "), r.Mode, r.Site, r.Lane, r.Tenant, r.Filter, string(r.Format), fmt.Sprint(r.MaxAttempts),
-			fmt.Sprintf("%s to %s", r.BackoffBase, r.BackoffCap), r.Longest.String(), r.Mean.String(), r.Timeout.String(), r.Lease.String(),
-			orBlank(r.GiveUpAfter), orBlank(r.Due), orBlank(r.RateLimit), r.Description)
+		cells := []string{r.Receiver, strings.Join(wants, ", "), string(r.Mode), r.Site, r.Lane, r.Tenant, r.Filter, string(r.Format)}
+		tableRow(b, append(append(cells, r.terms()...), r.Description)...)
 	}
+}
+
+// terms are those of its deliveries; of a receiver that has none, its timeout alone.
+func (r *CataloguedReceiver) terms() []string {
+	if r.Mode != event.Durable {
+		return []string{"", "", "", "", r.Timeout.String(), "", "", "", ""}
+	}
+	return []string{fmt.Sprint(r.MaxAttempts), fmt.Sprintf("%s to %s", r.BackoffBase, r.BackoffCap), r.Longest.String(), r.Mean.String(), r.Timeout.String(), r.Lease.String(),
+		orBlank(r.GiveUpAfter), orBlank(r.Due), orBlank(r.RateLimit)}
 }
 
 func orBlank[T fmt.Stringer](declared *T) string {
