@@ -86,6 +86,7 @@ func (a *server) explain(ctx context.Context, err error) error {
 	var p *Problem
 	var flaws event.Flaws
 	var quota fire.QuotaError
+	var veto fire.VetoError
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -97,6 +98,9 @@ func (a *server) explain(ctx context.Context, err error) error {
 		return problem("idempotency-key-reused", "this Idempotency-Key was used for an event with another body; use a new key for a new event")
 	case errors.Is(err, fire.ErrKeyInUse):
 		return problem("idempotency-key-in-use", "a request with this Idempotency-Key is still under way; ask again with the same key").with("Retry-After", "1")
+	case errors.As(err, &veto):
+		veto.Receiver = called(ctx, veto.Receiver)
+		return problem("vetoed", veto.Error()+"; nothing was stored, and the same Idempotency-Key may be used again")
 	case errors.As(err, &quota):
 		return overQuota(quota)
 	case errors.Is(err, fire.ErrTooWide):

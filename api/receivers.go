@@ -28,7 +28,7 @@ type receiverView struct {
 	Role              string              `json:"role,omitempty"`
 	FanOut            bool                `json:"fan_out"`
 	Signatures        []event.Signature   `json:"signatures"`
-	Mode              event.Mode          `json:"mode" enum:"durable,on_commit"`
+	Mode              event.Mode          `json:"mode" enum:"durable,on_commit,inline"`
 	Site              string              `json:"site" enum:"relay,task"`
 	Lane              string              `json:"lane"`
 	Tenant            string              `json:"tenant,omitempty"`

@@ -80,7 +80,9 @@ func TestAnOnCommitReceiverIsToldOnceAndOwedNothing(t *testing.T) {
 	a = p.call(t, "POST", "/v1/transactions", `{"events":[{"type":"a.b","data":{"n":  1}}]}`, "Idempotency-Key", "together")
 	heard("together", a.at("events.0.event.id"))
 	p.log.await(t, "receiver r, told after the commit, failed event "+a.at("events.0.event.id")+" with retry_after")
-	a = p.call(t, "POST", "/v1/transactions", `{"prepare":true,"events":[{"type":"a.b","data":{"n":  1}}]}`, "Idempotency-Key", "prepared")
+	if a = p.call(t, "POST", "/v1/transactions", `{"prepare":true,"check":{"url":"`+s.URL+`/check","secret":"`+checkSecret+`"},"events":[{"type":"a.b","data":{"n":  1}}]}`, "Idempotency-Key", "prepared"); a.status != 201 {
+		t.Fatalf("prepare: %d %s", a.status, a.text)
+	}
 	status <- 410
 	a = p.call(t, "POST", "/v1/transactions/"+a.at("transaction.id")+"/commit", "")
 	heard("prepared", a.at("events.0.event.id"))
@@ -107,5 +109,107 @@ func TestAnOnCommitReceiverIsToldOnceAndOwedNothing(t *testing.T) {
 	}
 	if a := p.call(t, "PATCH", "/v1/receivers/r", `{"lane":"mail"}`, "Content-Type", "application/merge-patch+json"); a.status != 422 || a.at("errors.0.pointer") != "/lane" {
 		t.Errorf("a lane: %d %s", a.status, a.text)
+	}
+}
+
+func TestAnInlineReceiverVetoesAnEventAndTheKeyIsNotSpent(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db := pgtest.Open(t, url)
+	p := start(t, url, nil, "serve")
+	status := make(chan int, 100)
+	s := open(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		select {
+		case code := <-status:
+			w.WriteHeader(code)
+			w.Write([]byte("private"))
+		case <-r.Context().Done():
+		}
+	})
+	declared := p.declare(t, "guard", `{"events":["a.*"],"url":"`+s.URL+`","mode":"inline","format":"raw","filter":"event.data.n > 0"}`)
+	p.declare(t, "acme", `{"events":["a.*"],"url":"`+s.URL+`","mode":"inline","tenant":"acme"}`)
+	if declared.at("mode") != "inline" || declared.at("timeout") != "2s" {
+		t.Errorf("shown as %s", declared.text)
+	}
+	oracle, err := standardwebhooks.NewWebhook(declared.at("secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := func() int { return count(t, db, `SELECT count(*) FROM eventsvc.events`) }
+	post := func(path, key, body string) answer {
+		t.Helper()
+		return p.call(t, "POST", path, body, "Idempotency-Key", key)
+	}
+	vetoed := func(what string, a answer, why string) {
+		t.Helper()
+		if a.status != 409 || a.at("code") != "vetoed" || !strings.Contains(a.at("detail"), "receiver guard") || !strings.Contains(a.at("detail"), why) || strings.Contains(a.text, "private") {
+			t.Errorf("%s: %d %s", what, a.status, a.text)
+		}
+	}
+
+	const body = `{"type":"a.b","data":{"n":  1}}`
+	for code, why := range map[int]string{409: "it answered 409", 302: "it answered 302", 503: "it answered 503"} {
+		status <- code
+		vetoed(why, post("/v1/events", "k", body), why)
+		s.next(t)
+	}
+	vetoed("silence", post("/v1/events", "k", body), "did not answer within its timeout")
+	s.next(t)
+	status <- 500
+	if a := p.call(t, "POST", "/v1/events/bulk", `[{"type":"a.b","data":{"n":1},"idempotency_key":"k"},{"type":"a.b","data":{"n":0},"idempotency_key":"k0"}]`); !strings.Contains(a.text, "vetoed") || stored() != 1 {
+		t.Errorf("in bulk: %d %s", a.status, a.text)
+	}
+	s.next(t)
+	p.call(t, "POST", "/v1/receivers/guard/pause", "")
+	vetoed("paused", post("/v1/events", "k", body), "it is paused")
+	p.call(t, "POST", "/v1/receivers/guard/resume", "")
+
+	// The key is not spent, and once it is, nobody is asked about it.
+	status <- 200
+	a := post("/v1/events", "k", body)
+	w := s.next(t)
+	if a.status != 201 || a.list("deliveries") != 0 || w.header.Get("Eventsvc-Event-Id") != a.at("event.id") || string(w.body) != `{"n":  1}` {
+		t.Fatalf("agreed: %d %s; asked %s of %v", a.status, a.text, w.body, w.header)
+	}
+	if err := oracle.Verify(w.body, w.header); err != nil {
+		t.Error(err)
+	}
+	if again := post("/v1/events", "k", body); again.status != 201 || again.at("event.id") != a.at("event.id") || again.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("again: %d %s", again.status, again.text)
+	}
+	if a := post("/v1/events", "k", `{"type":"a.b","data":{"n":2}}`); a.status != 422 || a.at("code") != "idempotency-key-reused" {
+		t.Errorf("another event: %d %s", a.status, a.text)
+	}
+	if a := post("/v1/events", "unwanted", `{"type":"a.b","data":{"n":0}}`); a.status != 201 {
+		t.Errorf("unwanted: %d %s", a.status, a.text)
+	}
+
+	// T137: votes are taken when it is prepared, never at the commit.
+	held := `{"prepare":true,"check":{"url":"` + s.URL + `/check","secret":"` + checkSecret + `"},"events":[{"type":"a.c","data":{"n":0}},{"type":"a.b","data":{"n":1}}]}`
+	before := stored()
+	status <- 409
+	a = post("/v1/transactions", "held", held)
+	vetoed("prepare", a, "events/1")
+	s.next(t)
+	status <- 204
+	a = post("/v1/transactions", "held", held)
+	s.next(t)
+	if again := post("/v1/transactions", "held", held); a.status != 201 || again.at("transaction.id") != a.at("transaction.id") || stored() != before {
+		t.Errorf("prepare: %d %s; again %s", a.status, a.text, again.text)
+	}
+	if a = p.call(t, "POST", "/v1/transactions/"+a.at("transaction.id")+"/commit", ""); a.status != 200 || stored() != before+2 {
+		t.Errorf("commit: %d %s", a.status, a.text)
+	}
+	status <- 400
+	vetoed("together", post("/v1/transactions", "together", `{"events":[{"type":"a.b","data":{"n":1}}]}`), "it answered 400")
+	s.next(t)
+
+	// SQL cannot ask.
+	fired(t, db, `SELECT eventsvc.fire('a.b', '{"n":1}', key => 'sql')`)
+	p.log.await(t, "receiver guard did not agree: it is to be asked before an event is stored (mode inline)")
+	select {
+	case w := <-s.got:
+		t.Errorf("asked once more: %s of %v", w.body, w.header)
+	default:
 	}
 }

@@ -10,4 +10,6 @@ const (
 	// OnCommit receivers are told once after the commit, by the process that fired: best
 	// effort, without a row.
 	OnCommit Mode = "on_commit"
+	// Inline receivers are asked before the event is stored, and may veto it.
+	Inline Mode = "inline"
 )

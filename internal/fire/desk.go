@@ -2,6 +2,7 @@ package fire
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,7 @@ type Desk struct {
 	book      Book
 	committed func([]event.TargetID)
 	after     After
+	poll      Poll
 	strict    bool
 	quota     quota
 	sealer    Sealer
@@ -61,7 +63,12 @@ type Options struct {
 	Committed func([]event.TargetID)
 	// After is given, after each commit, the events that on_commit receivers are to be told.
 	After After
+	// Poll asks one inline receiver.
+	Poll Poll
 }
+
+// Poll asks a target whether an event may be stored: anything but a success is a veto.
+type Poll func(ctx context.Context, e *event.Event, to *event.Target) event.Verdict
 
 // After tells targets an event that is stored. It must not block.
 type After func(e *event.Event, targets []*event.Target)
@@ -86,10 +93,11 @@ type slip struct {
 	kind    *registry.Kind     // that the draft was held to
 	matched *registry.Occasion // what filters are asked of
 	id      event.ID
-	spent   event.ID      // what its key is spent on: itself, or the transaction that it is of
-	age     time.Duration // since it was recorded, where that was before
-	state   atomic.Int32  // waiting, taken or withdrawn
-	written written       // what the database decided, once it has
+	spent   event.ID         // what its key is spent on: itself, or the transaction that it is of
+	age     time.Duration    // since it was recorded, where that was before
+	state   atomic.Int32     // waiting, taken or withdrawn
+	written written          // what the database decided, once it has
+	asked   []event.TargetID // inline receivers that agreed
 	done    chan struct{}
 	receipt Receipt
 	err     error
@@ -108,7 +116,7 @@ const (
 
 // NewDesk makes a desk; Run must run for fires to be answered.
 func NewDesk(o Options) *Desk {
-	d := &Desk{pool: o.Pool, book: o.Book, sealer: o.Sealer, log: o.Log, committed: o.Committed, after: o.After, strict: o.Strict, in: make(chan *slip, maxQueue), look: make(chan struct{}, 1), stopped: make(chan struct{})}
+	d := &Desk{pool: o.Pool, book: o.Book, sealer: o.Sealer, log: o.Log, committed: o.Committed, after: o.After, poll: o.Poll, strict: o.Strict, in: make(chan *slip, maxQueue), look: make(chan struct{}, 1), stopped: make(chan struct{})}
 	d.quota = quota{most: o.Quota, count: o.Backlogs, log: o.Log, owed: map[string]int{}, added: map[string]int{}}
 	if d.committed == nil {
 		d.committed = func([]event.TargetID) {}
@@ -146,7 +154,42 @@ func (d *Desk) Fire(ctx context.Context, draft *Draft) (Receipt, error) {
 		return Receipt{}, err
 	}
 	s := newSlip(draft, kind)
-	d.book.Match(s.matched) // asks the filters here, so that the flusher finds their answers
+	for range maxVotes {
+		if r, known, err := d.agreed(ctx, s); known || err != nil {
+			return r, err
+		}
+		r, err := d.submit(ctx, s)
+		if !errors.Is(err, errUnasked) {
+			return r, err
+		}
+		s = s.again()
+	}
+	return Receipt{}, ErrBusy
+}
+
+// agreed has the inline receivers of an event asked, unless its key is known: then it is
+// answered as it was before.
+func (d *Desk) agreed(ctx context.Context, s *slip) (r Receipt, known bool, err error) {
+	targets, _ := d.book.Match(s.matched) // asks the filters here, so that the flusher finds their answers
+	if len(s.unasked(targets)) == 0 {
+		return Receipt{}, false, nil
+	}
+	earlier, err := d.earlier(ctx, s.draft)
+	switch {
+	case err != nil:
+		return Receipt{}, false, err
+	case earlier != nil:
+		return earlier.receipt, true, earlier.err
+	}
+	var part PartError
+	if err = d.vote(ctx, []*slip{s}); errors.As(err, &part) {
+		err = part.Err
+	}
+	return Receipt{}, false, err
+}
+
+// submit has a slip written in a group, and waits for its answer.
+func (d *Desk) submit(ctx context.Context, s *slip) (Receipt, error) {
 	select {
 	case d.in <- s:
 	case <-d.stopped:
@@ -160,7 +203,7 @@ func (d *Desk) Fire(ctx context.Context, draft *Draft) (Receipt, error) {
 		select {
 		case <-s.done:
 			if s.err == nil && !s.receipt.Replayed {
-				d.quota.add(draft.Tenant, len(s.receipt.Owed))
+				d.quota.add(s.draft.Tenant, len(s.receipt.Owed))
 			}
 			return s.receipt, s.err
 		case <-d.stopped:
@@ -200,15 +243,24 @@ func (d *Desk) keeps(kind *registry.Kind, draft *Draft) error {
 // recall is the answer to a draft that its type refuses, or its tenant's quota, where it
 // is a repeat: what was fired under its key before is still the answer to the same again.
 func (d *Desk) recall(ctx context.Context, draft *Draft) (r Receipt, known bool, err error) {
+	s, err := d.earlier(ctx, draft)
+	if err != nil || s == nil {
+		return Receipt{}, false, err
+	}
+	return s.receipt, s.err == nil, nil
+}
+
+// earlier is a slip that was answered by what a draft's key was spent on, or nil.
+func (d *Desk) earlier(ctx context.Context, draft *Draft) (*slip, error) {
 	s := &slip{draft: draft, done: make(chan struct{})}
 	if err := d.replay(ctx, []plan{{slip: s}}); err != nil {
-		return Receipt{}, false, err
+		return nil, err
 	}
 	select {
 	case <-s.done:
-		return s.receipt, s.err == nil, nil
+		return s, nil
 	default:
-		return Receipt{}, false, nil
+		return nil, nil
 	}
 }
 

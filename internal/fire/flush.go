@@ -250,6 +250,10 @@ func (d *Desk) plan(slips []*slip) (plans []plan, refused []refusal, revision in
 			refused = append(refused, refusal{s, err})
 			continue
 		}
+		if len(s.unasked(found[i].targets)) > 0 {
+			s.answerOnce(errUnasked)
+			continue
+		}
 		plans = append(plans, planOf(s, &found[i]))
 	}
 	return slices.DeleteFunc(plans, tooWide), refused, revision

@@ -102,6 +102,30 @@ func (d *Desk) Transact(ctx context.Context, t *Together) (Transaction, error) {
 	for _, s := range slips {
 		s.spent = id
 	}
+	for range maxVotes {
+		if x, known, err := d.agreedTogether(ctx, t, slips); known || err != nil {
+			return x, err
+		}
+		x, err := d.transact(ctx, t, id, slips)
+		if !errors.Is(err, errUnasked) {
+			return x, err
+		}
+	}
+	return Transaction{}, ErrBusy
+}
+
+// agreedTogether is agreed for events that are fired together.
+func (d *Desk) agreedTogether(ctx context.Context, t *Together, slips []*slip) (x Transaction, known bool, err error) {
+	if d.allAsked(slips) == nil {
+		return x, false, nil
+	}
+	if x, err = d.repeated(ctx, t, event.ID{}); !errors.Is(err, ErrKeyInUse) {
+		return x, true, err
+	}
+	return Transaction{}, false, d.vote(ctx, slips)
+}
+
+func (d *Desk) transact(ctx context.Context, t *Together, id event.ID, slips []*slip) (Transaction, error) {
 	x, err := d.transactOnce(ctx, t, id, slips)
 	if pg.Retryable(err) || pg.Unavailable(err) && !errors.Is(err, context.DeadlineExceeded) {
 		// A first try that was committed after all is recognised by its id.
@@ -174,13 +198,16 @@ func (d *Desk) transactIn(ctx context.Context, tx pgx.Tx, t *Together, id event.
 	if !won {
 		return x, nil, errSpent
 	}
-	x = Transaction{ID: id, State: event.Committed, Tenant: t.Tenant, producer: t.Producer, key: t.Key}
-	if t.Prepare {
-		x.State, x.Prepared, x.Held = event.Prepared, true, t.Drafts
-		return x, nil, d.hold1(ctx, tx, t, &x)
-	}
 	if err := d.book.Reach(ctx, revision); err != nil {
 		return x, nil, err
+	}
+	x = Transaction{ID: id, State: event.Committed, Tenant: t.Tenant, producer: t.Producer, key: t.Key}
+	if t.Prepare {
+		if err := d.allAsked(slips); err != nil {
+			return x, nil, err
+		}
+		x.State, x.Prepared, x.Held = event.Prepared, true, t.Drafts
+		return x, nil, d.hold1(ctx, tx, t, &x)
 	}
 	if plans, err = d.planTogether(slips); err != nil {
 		return x, nil, err
@@ -200,6 +227,9 @@ func (d *Desk) planTogether(slips []*slip) ([]plan, error) {
 	for i, s := range slips {
 		if err := d.heldTo(s, found[i].kind); err != nil {
 			return nil, PartError{i, err}
+		}
+		if len(s.unasked(found[i].targets)) > 0 {
+			return nil, errUnasked
 		}
 		plans[i] = planOf(s, &found[i])
 		if debts += len(plans[i].debts); debts > maxFanOut {

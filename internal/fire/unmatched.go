@@ -139,6 +139,9 @@ func (d *Desk) judge(p *plan, m *matched) error {
 	if err := d.keeps(m.kind, p.draft); err != nil {
 		return err
 	}
+	if to := p.unasked(m.targets); len(to) > 0 {
+		return VetoError{to[0].Receiver.Key, "it is to be asked before an event is stored (mode inline), and SQL cannot ask it"}
+	}
 	if len(p.debts) > maxFanOut {
 		return ErrTooWide
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -136,18 +135,13 @@ func (a *After) next(ok bool) (t telling, more bool) {
 }
 
 // tell makes one request. What it comes to is logged and goes no further.
-func (a *After) tell(t telling) (v event.Verdict) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			v = event.Verdict{Ruling: event.Failure, Class: event.ClassPanic, Reason: fmt.Sprintf("panic: %v", cause)}
-			a.log.Error("telling a receiver after the commit panicked", "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
-		}
-		if v.Ruling != event.Success {
-			a.log.Warn(fmt.Sprintf("receiver %s, told after the commit, failed event %s with %s; it is not told again", t.key, t.event.ID.Text(event.EventPrefix), v.Class),
-				"verdict", v.Ruling, "why", v.Reason)
-		}
-	}()
-	return ask(a.live, a.courier, a.book.Target(t.to), t.event)
+func (a *After) tell(t telling) event.Verdict {
+	v := ask(a.live, a.courier, a.book.Target(t.to), t.event, a.log)
+	if v.Ruling != event.Success {
+		a.log.Warn(fmt.Sprintf("receiver %s, told after the commit, failed event %s with %s; it is not told again", t.key, t.event.ID.Text(event.EventPrefix), v.Class),
+			"verdict", v.Ruling, "why", v.Reason)
+	}
+	return v
 }
 
 // warnEvery is how often what is dropped is told in the log.

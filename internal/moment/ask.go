@@ -2,14 +2,35 @@ package moment
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/eventsvc/eventsvc/internal/event"
 )
 
+// Inline asks inline receivers.
+type Inline struct {
+	Courier Courier
+	Book    Book
+	Log     *slog.Logger
+}
+
+// Ask makes one request, at the address as it is now.
+func (i *Inline) Ask(ctx context.Context, e *event.Event, to *event.Target) event.Verdict {
+	return ask(ctx, i.Courier, i.Book.Target(to.ID), e, i.Log)
+}
+
 // ask makes one request of an event to a target, under an id that no delivery has. It is
 // total: what keeps it from being made is a verdict too.
-func ask(ctx context.Context, courier Courier, to *event.Target, e *event.Event) event.Verdict {
+func ask(ctx context.Context, courier Courier, to *event.Target, e *event.Event, log *slog.Logger) (v event.Verdict) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			log.ErrorContext(ctx, "a request without a delivery panicked", "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			v = event.Verdict{Ruling: event.Failure, Class: event.ClassPanic, Reason: fmt.Sprintf("panic: %v", cause)}
+		}
+	}()
 	switch {
 	case to == nil || to.Deleted:
 		return unasked("it is gone")

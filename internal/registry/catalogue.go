@@ -42,7 +42,7 @@ type CataloguedReceiver struct {
 	Receiver       string          `json:"receiver"`
 	Description    string          `json:"description,omitempty"`
 	Events         []event.Pattern `json:"events"`
-	Mode           event.Mode      `json:"mode" enum:"durable,on_commit"`
+	Mode           event.Mode      `json:"mode" enum:"durable,on_commit,inline"`
 	Site           string          `json:"site"`
 	Lane           string          `json:"lane"`
 	Tenant         string          `json:"tenant,omitempty"`

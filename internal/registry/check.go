@@ -20,6 +20,7 @@ const (
 	maxAttempts    = 1000
 	maxConcurrency = 1000
 	maxTimeout     = 5 * time.Minute
+	maxInline      = 10 * time.Second
 	maxLease       = 24 * time.Hour
 	maxHeaders     = 50
 	maxHeaderValue = 4096
@@ -150,7 +151,7 @@ func (d *Declaration) checkNotice(flaws *event.Flaws, checkURL func(string) erro
 }
 
 func (d *Declaration) checkWords(flaws *event.Flaws) {
-	oneOf(flaws, "/mode", string(d.Mode), string(event.Durable), string(event.OnCommit))
+	oneOf(flaws, "/mode", string(d.Mode), string(event.Durable), string(event.OnCommit), string(event.Inline))
 	oneOf(flaws, "/site", d.Site, SiteRelay, SiteTask)
 	oneOf(flaws, "/format", string(d.Format), string(event.FormatStandard), string(event.FormatCloudEvents), string(event.FormatCloudEventsBinary), string(event.FormatRaw))
 	oneOf(flaws, "/pause_scope", string(d.PauseScope), string(event.PauseLane), string(event.PauseTarget))
@@ -170,8 +171,11 @@ func (d *Declaration) checkTimes(flaws *event.Flaws, def Defaults) {
 	if d.BackoffBase != nil && d.BackoffCap != nil && *d.BackoffCap < *d.BackoffBase {
 		flaws.Add("/backoff_cap", fmt.Sprintf("%s is below backoff_base %s: every wait would be the cap's and the base never read", *d.BackoffCap, *d.BackoffBase))
 	}
-	if d.timeout() > maxTimeout {
+	switch {
+	case d.timeout() > maxTimeout:
 		flaws.Add("/timeout", fmt.Sprintf("%s is longer than %s", event.Duration(d.timeout()), event.Duration(maxTimeout)))
+	case d.mode() == event.Inline && d.timeout() > maxInline:
+		flaws.Add("/timeout", fmt.Sprintf("%s is longer than %s: with mode inline, producers wait for it", event.Duration(d.timeout()), event.Duration(maxInline)))
 	}
 	switch lease := d.lease(def); {
 	case lease <= 0: // said above

@@ -18,7 +18,7 @@ type Declaration struct {
 	FanOut            bool              `json:"fan_out,omitempty" doc:"Instead of a url: it has targets, each of which gets a delivery of its own."`
 	Signatures        []event.Signature `json:"signatures,omitempty" doc:"How requests are signed: v1 (HMAC) alone, or v1a (Ed25519) beside it." enum:"v1,v1a" default:"[\"v1\"]"`
 	Secret            *string           `json:"secret,omitempty" doc:"Signing secret to use instead of a generated one: whsec_ and base64 of 24-64 bytes. Write only."`
-	Mode              event.Mode        `json:"mode,omitempty" enum:"durable,on_commit" default:"durable" doc:"When it is told, and with which guarantee. durable: a delivery, tried until it has ended. on_commit: one request once the event is stored, by the process that fired it, best effort, without a delivery; with a url only, and what shapes a delivery is refused."`
+	Mode              event.Mode        `json:"mode,omitempty" enum:"durable,on_commit,inline" default:"durable" doc:"When it is told, and with which guarantee. durable: a delivery, tried until it has ended. on_commit: one request once the event is stored, by the process that fired it, best effort, without a delivery. inline: asked before the event is stored, which any answer but 2xx vetoes. The last two with a url only, and what shapes a delivery is refused."`
 	Site              string            `json:"site,omitempty" enum:"relay,task" default:"relay" doc:"Where it runs. relay: relay workers make the requests. task with a url or fan_out: they hand deliveries over NATS JetStream to eventsvc worker, which makes them. task with neither: workers of yours claim its deliveries over HTTP (POST /v1/lanes/{lane}/claim), and fields that shape a request are refused."`
 	Lane              string            `json:"lane,omitempty" default:"default" doc:"Keeps work apart that must not queue behind other work." maxLength:"64"`
 	Tenant            string            `json:"tenant,omitempty" doc:"Only this tenant's events." maxLength:"255"`
@@ -29,7 +29,7 @@ type Declaration struct {
 	GiveUpAfter       *event.Duration   `json:"give_up_after,omitempty" doc:"Bounds uncounted deferrals, measured from when the delivery became owed."`
 	CountDeferrals    *bool             `json:"count_deferrals,omitempty" default:"true" doc:"false: a 429 or 503 with Retry-After spends no attempt; needs give_up_after."`
 	Due               *event.Duration   `json:"due,omitempty" doc:"The first attempt comes this long after the event was recorded."`
-	Timeout           *event.Duration   `json:"timeout,omitempty" doc:"Bound of a whole attempt, at most 5m. Default: 10s."`
+	Timeout           *event.Duration   `json:"timeout,omitempty" doc:"Bound of a whole attempt, at most 5m; with mode inline, 10s. Default: 10s; with mode inline, 2s."`
 	Lease             *event.Duration   `json:"lease,omitempty" doc:"How long a worker may hold a delivery; must exceed timeout by more than 5s. Default: timeout + 20s."`
 	Format            event.Format      `json:"format,omitempty" enum:"standard,cloudevents,cloudevents-binary,raw" default:"standard" doc:"What is sent."`
 	Headers           map[string]string `json:"headers,omitempty" doc:"Static extra headers."`
@@ -59,6 +59,7 @@ type Defaults struct {
 // What a receiver gets that declares nothing else.
 const (
 	defaultTimeout        = 10 * time.Second
+	inlineTimeout         = 2 * time.Second  // producers wait for it
 	defaultLeaseOver      = 20 * time.Second // over the timeout
 	defaultMaxConcurrency = 32
 	defaultMaxCalls       = 4 // of a function, each of which has a connection of its own
@@ -166,7 +167,12 @@ func (d *Declaration) maxConcurrency() int {
 	return defaultMaxConcurrency
 }
 
-func (d *Declaration) timeout() time.Duration { return or(d.Timeout, defaultTimeout) }
+func (d *Declaration) timeout() time.Duration {
+	if d.mode() == event.Inline {
+		return or(d.Timeout, inlineTimeout)
+	}
+	return or(d.Timeout, defaultTimeout)
+}
 
 // leaseFloor is what a lease must exceed: what an attempt takes, where we make it, and
 // room to record it.

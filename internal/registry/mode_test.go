@@ -3,13 +3,14 @@ package registry_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/registry"
 )
 
 // rowless are the modes without deliveries.
-var rowless = []event.Mode{event.OnCommit}
+var rowless = []event.Mode{event.OnCommit, event.Inline}
 
 func TestAReceiverWithoutDeliveriesIsRefusedWhatShapesThem(t *testing.T) {
 	for pointer, set := range map[string]func(*registry.Declaration){
@@ -50,6 +51,12 @@ func TestAReceiverWithoutDeliveriesIsRefusedWhatShapesThem(t *testing.T) {
 		if err := calling(t, nil, "app").Check(&d); err == nil {
 			t.Errorf("%s: a function is taken", mode)
 		}
+	}
+	inline := func(timeout time.Duration) func(*registry.Declaration) {
+		return func(d *registry.Declaration) { d.Mode, d.Timeout = event.Inline, duration(timeout) }
+	}
+	if good, bad := flawsOf(t, inline(10*time.Second)), flawsOf(t, inline(10*time.Second+1)); good != nil || !slices.Equal(bad, []string{"/timeout"}) {
+		t.Errorf("the longest that producers wait: %v, %v", good, bad)
 	}
 	if got := flawsOf(t, func(d *registry.Declaration) { d.Mode = "later" }); !slices.Contains(got, "/mode") {
 		t.Errorf("a mode that is none: %v", got)
