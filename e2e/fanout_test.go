@@ -70,9 +70,9 @@ func TestEachTargetGetsADeliveryOfItsOwn(t *testing.T) {
 			t.Errorf("%v; %v", err, got.header)
 		}
 	}
-	if a := p.call(t, "GET", "/v1/deliveries?target=acme", ""); a.list("data") != 1 || a.at("data.0.status") != "succeeded" {
-		t.Errorf("the target's deliveries: %s", a.text)
-	}
+	theirs := func() answer { return p.call(t, "GET", "/v1/deliveries?target=acme", "") }
+	eventually(t, func() bool { a := theirs(); return a.list("data") == 1 && a.at("data.0.status") == "succeeded" },
+		func() string { return "the target's deliveries: " + theirs().text })
 	// Replay asks again: one that is gone is left, one that is new is added.
 	if a := p.call(t, "DELETE", "/v1/receivers/hooks/targets/bad", ""); a.status != 409 {
 		t.Errorf("delete: %d %s", a.status, a.text)

@@ -183,7 +183,7 @@ func TestEveryFlawIsToldAtOnce(t *testing.T) {
 		d.Events = []event.Pattern{"a..b", "ok", "*.c"}
 		d.URL = "http://denied"
 		d.Secret = new("short")
-		d.Mode = "inline"
+		d.Mode = "later"
 		d.MaxAttempts = ptr(0)
 		d.Timeout = duration(0)
 		d.Lease = duration(0)

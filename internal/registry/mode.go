@@ -9,8 +9,8 @@ import (
 // checkMode refuses what a receiver without deliveries cannot have: they alone are waited
 // for, counted, tried again and handed on.
 func (d *Declaration) checkMode(flaws *event.Flaws) {
-	if d.mode() == event.Durable {
-		return
+	if mode := d.mode(); mode != event.OnCommit && mode != event.Inline {
+		return // durable, or none that there is
 	}
 	for _, f := range []struct {
 		pointer string

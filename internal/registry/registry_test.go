@@ -350,7 +350,7 @@ func TestEveryRuleOfADeclarationNamesItsField(t *testing.T) {
 		"no url":                {func(d *registry.Declaration) { d.URL = "" }, "/url"},
 		"denied url":            {func(d *registry.Declaration) { d.URL = "http://denied" }, "/url"},
 		"bad secret":            {func(d *registry.Declaration) { d.Secret = new("x") }, "/secret"},
-		"mode":                  {func(d *registry.Declaration) { d.Mode = "inline" }, "/mode"},
+		"mode":                  {func(d *registry.Declaration) { d.Mode = "later" }, "/mode"},
 		"site":                  {func(d *registry.Declaration) { d.Site = "tasks" }, "/site"},
 		"timeout of pulled":     {func(d *registry.Declaration) { d.Site, d.URL, d.Timeout = "task", "", duration(time.Second) }, "/timeout"},
 		"lease of pulled":       {func(d *registry.Declaration) { d.Site, d.URL, d.Lease = "task", "", duration(5*time.Second) }, "/lease"},

@@ -16,6 +16,7 @@ func TestWhatIsNotDeclaredIsTheContractsDefault(t *testing.T) {
 	d := declaration()
 	want := &event.Receiver{
 		Key:               "k",
+		Mode:              event.Durable,
 		Lane:              "default",
 		Patterns:          []event.Pattern{"*"},
 		Terms:             event.Terms{Curve: defaults.Curve, CountDeferrals: true, MaxRetryAfter: 24 * time.Hour},
@@ -44,7 +45,7 @@ func TestWhatIsDeclaredIsUsedAsItIs(t *testing.T) {
 		OnFailure: &registry.OnFailure{URL: "https://shop.example.com/failures"}, RateLimit: &event.Rate{Count: 300, Per: time.Minute},
 	}
 	want := &event.Receiver{
-		Key: "k", Lane: "mail", Patterns: []event.Pattern{"a.*"}, Tenant: "t",
+		Key: "k", Mode: event.Durable, Lane: "mail", Patterns: []event.Pattern{"a.*"}, Tenant: "t",
 		Terms:       event.Terms{Curve: event.Curve{Base: time.Second, Cap: time.Minute}, GiveUpAfter: time.Hour, MaxRetryAfter: 24 * time.Hour},
 		MaxAttempts: 3, Due: 2 * time.Hour, Timeout: time.Minute, Lease: 3 * time.Minute,
 		Format: event.FormatRaw, Headers: one("x", "y"), PermanentStatuses: []int{404}, MaxConcurrency: 7, RateLimit: event.Rate{Count: 300, Per: time.Minute},
