@@ -79,6 +79,17 @@ func (s *session) await(whole bool) uint32 {
 	}
 }
 
+// drainBeside drains while something is written, and says when it is done: a framer has one
+// reader at a time.
+func (s *session) drainBeside() <-chan struct{} {
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		s.drain()
+	}()
+	return drained
+}
+
 // drain reads what comes until the other side hangs up, counting requests.
 func (s *session) drain() {
 	for s.await(false) != 0 {
@@ -204,15 +215,17 @@ func framed() []animal {
 		{"h2, body that never comes", once(func(s *session, id uint32) { s.answer(id, false, ":status", "200") }), "", 200, nil, 1},
 		{"h2, body without end", once(func(s *session, id uint32) {
 			s.answer(id, false, ":status", "200")
-			go s.drain()
+			drained := s.drainBeside()
 			for s.WriteData(id, false, zeros) == nil {
 			}
+			<-drained
 		}), "", 200, []string{"response.body_cut", "true"}, 1},
 		{"h2, body that drips", once(func(s *session, id uint32) {
 			s.answer(id, false, ":status", "200")
-			go s.drain()
+			drained := s.drainBeside()
 			for tick := time.NewTicker(50 * time.Millisecond); s.WriteData(id, false, []byte("h")) == nil; <-tick.C {
 			}
+			<-drained
 		}), "", 200, nil, 1},
 		{"h2, empty DATA without end", repeats(func(s *session, id uint32) error {
 			s.answer(id, false, ":status", "200")

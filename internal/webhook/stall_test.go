@@ -193,9 +193,12 @@ func TestAPeerCannotHoldManyConnectionsOpen(t *testing.T) {
 			p, _ := both(t, a, func(s *session) { all.Add(1); open.Add(1); defer open.Add(-1); script(s) })
 			courier := a.trusting(t)
 			for range 100 {
-				timeout := 50 * time.Millisecond // a request may be on its way as the peer says that it is full
-				if name == "full at once" {
+				timeout := time.Second // a request may be on its way as the peer says that it is full
+				switch name {
+				case "full at once":
 					timeout = 10 * time.Second
+				case "does not answer":
+					timeout = 50 * time.Millisecond
 				}
 				attempt(t, courier, claimFor(p.url(), func(r *event.Receiver) { r.Timeout = timeout }))
 			}
