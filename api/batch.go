@@ -147,13 +147,9 @@ func (s *server) fireEntries(ctx context.Context, entries []*entry) {
 
 // explainEntry is explain for one event of a batch: its pointers begin at the batch.
 func (s *server) explainEntry(ctx context.Context, i int, err error) *Problem {
-	p := *asProblem(s.explain(ctx, err))
+	p := asProblem(s.explain(ctx, err)).below(fmt.Sprintf("/%d", i))
 	p.RequestID = requestID(ctx)
-	p.Errors = slices.Clone(p.Errors)
-	for n := range p.Errors {
-		p.Errors[n].Pointer = fmt.Sprintf("/%d%s", i, p.Errors[n].Pointer)
-	}
-	return &p
+	return p
 }
 
 func shown(ctx context.Context, r fire.Receipt) batchResult {

@@ -155,11 +155,9 @@ func (in *fireInput) read(m mode) (*fire.Draft, error) {
 // conventions): every attempt's span links to this one, or to the caller's where we
 // record none, or to that which the draft names.
 func (s *server) fire(ctx context.Context, draft *fire.Draft) (fire.Receipt, error) {
-	var err error
-	if draft.Tenant, err = bindTenant(ctx, "/tenant", draft.Tenant); err != nil {
+	if err := bindDraft(ctx, draft); err != nil {
 		return fire.Receipt{}, err
 	}
-	draft.Bound = tenantOf(ctx) != ""
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer),
 		trace.WithAttributes(attribute.String("messaging.system", "eventsvc"), attribute.String("messaging.operation.name", "send"),
 			attribute.String("messaging.operation.type", "send"), attribute.String("messaging.destination.name", draft.Type))}
@@ -211,7 +209,17 @@ func readDraft(in *fireInput) (*fire.Draft, error) {
 	// The body lies in a pooled buffer that is ours only until we answer, while a fire
 	// whose caller has gone is still written.
 	body := slices.Clone(in.RawBody)
-	data, rest, err := splitData(body)
+	draft, err := readEvent(body)
+	if err != nil {
+		return nil, err
+	}
+	draft.Key, draft.Body = key, sha256.Sum256(body)
+	return draft, nil
+}
+
+// readEvent reads one event as it is fired, without a key.
+func readEvent(text []byte) (*fire.Draft, error) {
+	data, rest, err := splitData(text)
 	if err != nil {
 		return nil, err
 	}
@@ -219,12 +227,7 @@ func readDraft(in *fireInput) (*fire.Draft, error) {
 	if err := decode(rest, &f); err != nil {
 		return nil, err
 	}
-	draft, err := f.draft(data)
-	if err != nil {
-		return nil, err
-	}
-	draft.Key, draft.Body = key, sha256.Sum256(body)
-	return draft, nil
+	return f.draft(data)
 }
 
 // draft is the event that a fire asks for, without a key.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -176,6 +177,16 @@ func asProblem(err error) *Problem {
 		return internal()
 	}
 	return p
+}
+
+// below is the problem of a part, told of the whole: its pointers begin there.
+func (p *Problem) below(pointer string) *Problem {
+	told := *p
+	told.Errors = slices.Clone(p.Errors)
+	for n := range told.Errors {
+		told.Errors[n].Pointer = pointer + told.Errors[n].Pointer
+	}
+	return &told
 }
 
 func unavailable() *Problem {

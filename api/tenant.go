@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/fire"
 	"github.com/eventsvc/eventsvc/internal/registry"
 )
 
@@ -16,6 +17,13 @@ import (
 
 // tenantOf is the tenant that the caller is bound to, or "".
 func tenantOf(ctx context.Context) string { return caller(ctx).Tenant }
+
+// bindDraft has an event be its caller's tenant's.
+func bindDraft(ctx context.Context, draft *fire.Draft) (err error) {
+	draft.Tenant, err = bindTenant(ctx, "/tenant", draft.Tenant)
+	draft.Bound = tenantOf(ctx) != ""
+	return err
+}
 
 // bindTenant is the tenant that a caller means: the one it is bound to, which it need not
 // name.

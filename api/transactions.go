@@ -210,22 +210,13 @@ func (s *server) readDrafts(ctx context.Context, events []byte, flaws *event.Fla
 }
 
 func readTogetherDraft(ctx context.Context, element []byte) (*fire.Draft, error) {
-	data, rest, err := splitData(element)
+	draft, err := readEvent(element)
 	if err != nil {
 		return nil, err
 	}
-	var f firing
-	if err := decode(rest, &f); err != nil {
+	if err := bindDraft(ctx, draft); err != nil {
 		return nil, err
 	}
-	draft, err := f.draft(data)
-	if err != nil {
-		return nil, err
-	}
-	if draft.Tenant, err = bindTenant(ctx, "/tenant", draft.Tenant); err != nil {
-		return nil, err
-	}
-	draft.Bound = tenantOf(ctx) != ""
 	return draft, nil
 }
 
@@ -235,15 +226,11 @@ func (s *server) explainPart(ctx context.Context, err error) error {
 	if !errors.As(err, &part) {
 		return s.explain(ctx, err)
 	}
-	p := *asProblem(s.explain(ctx, part.Err))
-	p.Errors = slices.Clone(p.Errors)
-	for n := range p.Errors {
-		p.Errors[n].Pointer = fmt.Sprintf("/events/%d%s", part.Part, p.Errors[n].Pointer)
-	}
+	p := asProblem(s.explain(ctx, part.Err)).below(fmt.Sprintf("/events/%d", part.Part))
 	if len(p.Errors) == 0 {
 		p.Detail = fmt.Sprintf("events/%d: %s", part.Part, p.Detail)
 	}
-	return &p
+	return p
 }
 
 func (s *server) getTransaction(ctx context.Context, in *transactionID) (*struct{ Body transactionBody }, error) {

@@ -10,8 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
-	"github.com/eventsvc/eventsvc/internal/ledger"
-	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // heldDraft is how a draft is kept until its transaction is decided.
@@ -50,8 +48,8 @@ func (x *Transaction) decodeHeld() ([]*Draft, error) {
 	return drafts, nil
 }
 
-// hold1 writes a transaction that is prepared.
-func (d *Desk) hold1(ctx context.Context, tx pgx.Tx, t *Together, x *Transaction) (err error) {
+// holdBack writes a transaction that is prepared.
+func (d *Desk) holdBack(ctx context.Context, tx pgx.Tx, t *Together, x *Transaction) (err error) {
 	if x.held, err = encodeHeld(t.Drafts); err != nil {
 		return err
 	}
@@ -87,7 +85,7 @@ func (d *Desk) decide(ctx context.Context, id event.ID, tenant string, as event.
 	ctx, cancel := context.WithTimeout(ctx, transactTimeout)
 	defer cancel()
 	var plans []plan
-	err = ledger.InTurn(ctx, d.pool, func(tx pgx.Tx) (err error) {
+	err = d.fenced(ctx, func(tx pgx.Tx) (err error) {
 		x, plans, err = d.decideIn(ctx, tx, id, tenant, as)
 		return err
 	})
@@ -106,9 +104,6 @@ func (d *Desk) decide(ctx context.Context, id event.ID, tenant string, as event.
 }
 
 func (d *Desk) decideIn(ctx context.Context, tx pgx.Tx, id event.ID, tenant string, as event.TransactionState) (x Transaction, plans []plan, err error) {
-	if _, err := tx.Exec(ctx, pg.FenceSharedSQL); err != nil {
-		return x, nil, fmt.Errorf("wait for a removal under way: %w", err)
-	}
 	x, revision, err := scanTransaction(tx.QueryRow(ctx, sqlLockTransaction, pgx.NamedArgs{"id": [16]byte(id)}))
 	if err == nil && tenant != "" && x.Tenant != tenant {
 		err = ErrNoTransaction

@@ -11,7 +11,6 @@ import (
 
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/ledger"
-	"github.com/eventsvc/eventsvc/internal/pg"
 	"github.com/eventsvc/eventsvc/internal/registry"
 )
 
@@ -48,7 +47,7 @@ var errDry = errors.New("a dry run")
 func (d *Desk) Replay(ctx context.Context, id event.ID, to To, dry bool) (Replayed, error) {
 	var r Replayed
 	var woken []event.TargetID
-	err := ledger.InTurn(ctx, d.pool, func(tx pgx.Tx) (err error) {
+	err := d.fenced(ctx, func(tx pgx.Tx) (err error) {
 		if r, woken, err = d.replayIn(ctx, tx, id, to); err == nil && dry {
 			return errDry
 		}
@@ -65,9 +64,6 @@ func (d *Desk) Replay(ctx context.Context, id event.ID, to To, dry bool) (Replay
 }
 
 func (d *Desk) replayIn(ctx context.Context, tx pgx.Tx, id event.ID, to To) (r Replayed, woken []event.TargetID, err error) {
-	if _, err := tx.Exec(ctx, pg.FenceSharedSQL); err != nil {
-		return r, nil, fmt.Errorf("wait for a removal under way: %w", err)
-	}
 	fresh, err := lockMatching(ctx, tx, id)
 	if err != nil {
 		return r, nil, err

@@ -64,6 +64,11 @@ func (d *Desk) Acknowledge(ctx context.Context, worker event.WorkerID, c *event.
 		}
 		err = nil
 	}
+	return false, d.unfireable(ctx, c, v, err)
+}
+
+// unfireable is the verdict where what an answer asked for cannot be fired.
+func (d *Desk) unfireable(ctx context.Context, c *event.Claim, v *event.Verdict, err error) *event.Verdict {
 	var part PartError
 	var flaws event.Flaws
 	failed := *v
@@ -77,7 +82,7 @@ func (d *Desk) Acknowledge(ctx context.Context, worker event.WorkerID, c *event.
 		d.log.ErrorContext(ctx, "a success whose answer fires events could not be recorded", "delivery", c.Delivery.Text(event.DeliveryPrefix), "err", err)
 		failed.Reason = "the result in the answer could not be fired"
 	}
-	return false, &failed
+	return &failed
 }
 
 func wait(ctx context.Context, d time.Duration) bool {
@@ -148,7 +153,7 @@ func (d *Desk) acknowledge(ctx context.Context, worker event.WorkerID, e ledger.
 	defer cancel()
 	for {
 		var current int64
-		err := ledger.InTurn(ctx, d.pool, func(tx pgx.Tx) (err error) {
+		err := d.fenced(ctx, func(tx pgx.Tx) (err error) {
 			recorded, plans, current, err = d.acknowledgeIn(ctx, tx, worker, e, slips)
 			return err
 		})
@@ -171,9 +176,6 @@ var (
 )
 
 func (d *Desk) acknowledgeIn(ctx context.Context, tx pgx.Tx, worker event.WorkerID, e ledger.Entry, slips []*slip) (recorded bool, plans []plan, current int64, err error) {
-	if _, err := tx.Exec(ctx, pg.FenceSharedSQL); err != nil {
-		return false, nil, 0, fmt.Errorf("wait for a removal under way: %w", err)
-	}
 	found, matched := d.match(slips)
 	plans, debts := make([]plan, len(slips)), 0
 	for i, s := range slips {

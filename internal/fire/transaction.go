@@ -167,7 +167,7 @@ func (d *Desk) transactOnce(ctx context.Context, t *Together, id event.ID, slips
 	ctx, cancel := context.WithTimeout(ctx, transactTimeout)
 	defer cancel()
 	var plans []plan
-	err = ledger.InTurn(ctx, d.pool, func(tx pgx.Tx) (err error) {
+	err = d.fenced(ctx, func(tx pgx.Tx) (err error) {
 		x, plans, err = d.transactIn(ctx, tx, t, id, slips)
 		return err
 	})
@@ -186,9 +186,6 @@ func (d *Desk) transactOnce(ctx context.Context, t *Together, id event.ID, slips
 const transactTimeout = time.Minute
 
 func (d *Desk) transactIn(ctx context.Context, tx pgx.Tx, t *Together, id event.ID, slips []*slip) (x Transaction, plans []plan, err error) {
-	if _, err := tx.Exec(ctx, pg.FenceSharedSQL); err != nil {
-		return x, nil, fmt.Errorf("wait for a removal under way: %w", err)
-	}
 	var revision int64
 	var won bool
 	args := pgx.NamedArgs{"producer": int32(t.Producer), "key": t.Key, "id": [16]byte(id), "hash": t.Body[:]}
@@ -207,7 +204,7 @@ func (d *Desk) transactIn(ctx context.Context, tx pgx.Tx, t *Together, id event.
 			return x, nil, err
 		}
 		x.State, x.Prepared, x.Held = event.Prepared, true, t.Drafts
-		return x, nil, d.hold1(ctx, tx, t, &x)
+		return x, nil, d.holdBack(ctx, tx, t, &x)
 	}
 	if plans, err = d.planTogether(slips); err != nil {
 		return x, nil, err

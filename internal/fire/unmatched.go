@@ -74,7 +74,7 @@ func (d *Desk) matchSome(ctx context.Context) (more bool, err error) {
 	defer cancel()
 	var plans []plan
 	var refused map[event.ID]string
-	err = ledger.InTurn(ctx, d.pool, func(tx pgx.Tx) (err error) {
+	err = d.fenced(ctx, func(tx pgx.Tx) (err error) {
 		more, plans, refused, err = d.matchIn(ctx, tx)
 		return err
 	})
@@ -89,9 +89,6 @@ func (d *Desk) matchSome(ctx context.Context) (more bool, err error) {
 }
 
 func (d *Desk) matchIn(ctx context.Context, tx pgx.Tx) (more bool, plans []plan, refused map[event.ID]string, err error) {
-	if _, err := tx.Exec(ctx, pg.FenceSharedSQL); err != nil {
-		return false, nil, nil, fmt.Errorf("wait for a removal under way: %w", err)
-	}
 	slips, revision, err := takeUnmatched(ctx, tx)
 	if err != nil || len(slips) == 0 {
 		return false, nil, nil, err
