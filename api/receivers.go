@@ -30,6 +30,7 @@ type receiverView struct {
 	Signatures        []event.Signature   `json:"signatures"`
 	Mode              event.Mode          `json:"mode" enum:"durable,on_commit,inline"`
 	Site              string              `json:"site" enum:"relay,task"`
+	Eager             bool                `json:"eager"`
 	Lane              string              `json:"lane"`
 	Tenant            string              `json:"tenant,omitempty"`
 	Filter            string              `json:"filter,omitempty"`
@@ -72,7 +73,7 @@ func (s *server) showReceiver(ctx context.Context, r *registry.Receiver, secret 
 	declared, flaw := r.Declared()
 	used := declared.Resolve(r.Key, s.Registry.Defaults())
 	v := receiverView{
-		Key: called(ctx, r.Key), Events: declared.Events, URL: declared.URL, Function: declared.Function, Role: declared.Role, FanOut: declared.FanOut, Signatures: declared.Ways(), Mode: used.Mode, Site: cmp.Or(declared.Site, registry.SiteRelay), Lane: used.Lane, Tenant: used.Tenant, Filter: declared.Filter,
+		Key: called(ctx, r.Key), Events: declared.Events, URL: declared.URL, Function: declared.Function, Role: declared.Role, FanOut: declared.FanOut, Signatures: declared.Ways(), Mode: used.Mode, Site: cmp.Or(declared.Site, registry.SiteRelay), Eager: used.Eager, Lane: used.Lane, Tenant: used.Tenant, Filter: declared.Filter,
 		MaxAttempts: used.MaxAttempts, BackoffBase: event.Duration(used.Base), BackoffCap: event.Duration(used.Cap),
 		GiveUpAfter: declared.GiveUpAfter, CountDeferrals: used.CountDeferrals, Due: declared.Due, Timeout: event.Duration(used.Timeout),
 		Lease: event.Duration(used.Lease), Format: used.Format, Headers: used.Headers, PermanentStatuses: used.PermanentStatuses,

@@ -103,6 +103,7 @@ type house struct {
 	runner   *relay.Runner // makes attempts
 	relay    *relay.Relay  // claims for it; nil where none runs
 	remote   *relay.Remote // serves workers elsewhere, through it
+	eager    *relay.Eager  // tries what was just fired here; nil where nothing is
 	tasks    *task.Backend // hands over to worker processes; nil where there is none
 	gauge    *gauge
 	registry *registry.Registry
@@ -157,7 +158,7 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 			return nil, fmt.Errorf("register the figures: %w", err)
 		}
 	}
-	h.desk = fire.NewDesk(fire.Options{Pool: pools.fire, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake, After: h.after.Tell, Poll: (&moment.Inline{Courier: h.courier, Book: h.book, Log: p.Log}).Ask, Sealer: sealer, Quota: p.Config.TenantQuota, Backlogs: ledger.New(pools.health).Backlogs})
+	h.desk = fire.NewDesk(fire.Options{Pool: pools.fire, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake, Eager: h.hasten, After: h.after.Tell, Poll: (&moment.Inline{Courier: h.courier, Book: h.book, Log: p.Log}).Ask, Sealer: sealer, Quota: p.Config.TenantQuota, Backlogs: ledger.New(pools.health).Backlogs})
 	h.sentinel = newSentinel(h, p.Config.DisableAfterDead)
 	if err := p.checkLanes(ctx, h.registry); err != nil {
 		return nil, err
@@ -198,7 +199,10 @@ func (p *Process) hire(ctx context.Context, h *house, hook around.Hook) error {
 		h.runner = relay.NewRunner(o)
 	}
 	h.remote = relay.NewRemote(h.runner, h.ledger, h.desk)
-	return nil
+	if !p.Role.API {
+		return nil
+	}
+	return h.hireEager(ctx, owed, name)
 }
 
 // lanes are the settings' bounds and the command's choice in one.
@@ -303,6 +307,9 @@ func (h *house) run(ctx context.Context) error {
 	group.Go(func() error { h.maintain(groupCtx); return nil })
 	group.Go(func() error { h.sweep(groupCtx); return nil })
 	group.Go(func() error { h.remote.Run(groupCtx); return nil })
+	if h.eager != nil {
+		group.Go(func() error { h.eager.Run(groupCtx); return nil })
+	}
 	if h.Role.Worker {
 		group.Go(func() error { h.work(groupCtx); return nil })
 	}

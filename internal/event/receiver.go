@@ -35,6 +35,7 @@ type Receiver struct {
 	Role              string // that the function runs as, or "": the service's own
 	FanOut            bool   // it has targets, each of which gets a delivery of its own
 	Task              bool   // its site is task: the relay makes no attempt itself
+	Eager             bool   // its first attempt comes right after the commit, in the process that fired
 	PauseScope        PauseScope
 	OnFailure         string // told of each failed attempt after it was recorded, or ""
 }

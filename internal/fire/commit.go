@@ -70,7 +70,7 @@ func (d *Desk) commit(ctx context.Context, plans []plan, revision int64, lockWai
 	for _, p := range winners {
 		p.written = recorded[p.id]
 	}
-	d.committed(targetsOf(winners))
+	d.announce(winners)
 	d.tellAfter(winners)
 	for _, p := range winners {
 		p.answer(Receipt{Event: p.fact(), Owed: p.owed}, nil)
@@ -173,7 +173,8 @@ func (d *Desk) replay(ctx context.Context, losers []plan) error {
 		switch {
 		case !ok:
 		case s.event.ID == p.id:
-			// A try before this one was committed although its answer was lost.
+			// A try before this one was committed although its answer was lost. What that
+			// owes has other ids than the plan at hand, so none of it is offered as eager.
 			p.written = written{s.event.RecordedAt, s.event.CorrelationID}
 			d.committed(targetsOf([]plan{p}))
 			d.tellAfter([]plan{p})

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/ledger"
 	"github.com/eventsvc/eventsvc/internal/registry"
 )
 
@@ -35,6 +36,7 @@ type Desk struct {
 	committed func([]event.TargetID)
 	after     After
 	poll      Poll
+	eager     func([]ledger.Debt) []ledger.Debt
 	strict    bool
 	quota     quota
 	sealer    Sealer
@@ -65,6 +67,9 @@ type Options struct {
 	After After
 	// Poll asks one inline receiver.
 	Poll Poll
+	// Eager, where given, is offered before that what is newly owed to eager receivers, and
+	// answers what it did not take. Committed is not told of what it took. It must not block.
+	Eager func([]ledger.Debt) (left []ledger.Debt)
 }
 
 // Poll asks a target whether an event may be stored: anything but a success is a veto.
@@ -116,13 +121,16 @@ const (
 
 // NewDesk makes a desk; Run must run for fires to be answered.
 func NewDesk(o Options) *Desk {
-	d := &Desk{pool: o.Pool, book: o.Book, sealer: o.Sealer, log: o.Log, committed: o.Committed, after: o.After, poll: o.Poll, strict: o.Strict, in: make(chan *slip, maxQueue), look: make(chan struct{}, 1), stopped: make(chan struct{})}
+	d := &Desk{pool: o.Pool, book: o.Book, sealer: o.Sealer, log: o.Log, committed: o.Committed, eager: o.Eager, after: o.After, poll: o.Poll, strict: o.Strict, in: make(chan *slip, maxQueue), look: make(chan struct{}, 1), stopped: make(chan struct{})}
 	d.quota = quota{most: o.Quota, count: o.Backlogs, log: o.Log, owed: map[string]int{}, added: map[string]int{}}
 	if d.committed == nil {
 		d.committed = func([]event.TargetID) {}
 	}
 	if d.after == nil {
 		d.after = func(*event.Event, []*event.Target) {}
+	}
+	if d.eager == nil {
+		d.eager = func(debts []ledger.Debt) []ledger.Debt { return debts }
 	}
 	return d
 }

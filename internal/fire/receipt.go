@@ -24,6 +24,9 @@ type Owed struct {
 	Receiver string
 	Target   string
 	Due      time.Duration // after the event's recorded_at
+	// Eager says that its receiver is. It is not kept with the key: a replay has nothing
+	// to wait for.
+	Eager bool
 }
 
 // Errors of a fire. Nothing was written.
@@ -48,7 +51,7 @@ func owe(id event.ID, targets []*event.Target, now time.Time) ([]ledger.Debt, []
 	owed := make([]Owed, len(targets))
 	for i, t := range targets {
 		debts[i] = ledger.Debt{ID: event.NewID(now), EventID: id, TargetID: t.ID, MaxAttempts: t.Receiver.MaxAttempts, Format: t.Receiver.Format, Due: t.Receiver.Due}
-		owed[i] = Owed{ID: debts[i].ID, Receiver: t.Receiver.Key, Target: t.Name, Due: t.Receiver.Due}
+		owed[i] = Owed{ID: debts[i].ID, Receiver: t.Receiver.Key, Target: t.Name, Due: t.Receiver.Due, Eager: t.Receiver.Eager}
 	}
 	return debts, owed
 }

@@ -274,11 +274,15 @@ func (d *Desk) writeTransaction(ctx context.Context, tx pgx.Tx, x *Transaction, 
 	return nil
 }
 
-// told wakes those that are owed something new, and counts it; and has told whoever is to
-// be told after the commit.
+// told tells of what is newly owed, and counts it; and has told whoever is to be told
+// after the commit.
 func (d *Desk) told(plans []plan) {
-	d.committed(targetsOf(plans))
+	d.announce(plans)
 	d.tellAfter(plans)
+	d.tally(plans)
+}
+
+func (d *Desk) tally(plans []plan) {
 	for _, p := range plans {
 		d.quota.add(p.draft.Tenant, len(p.owed))
 	}

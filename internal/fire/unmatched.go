@@ -84,7 +84,9 @@ func (d *Desk) matchSome(ctx context.Context) (more bool, err error) {
 	for id, why := range refused {
 		d.log.ErrorContext(ctx, "an event that was fired in SQL is owed to nobody, as a POST of it would have been refused; replay it to have it delivered all the same", "event", id.Text(event.EventPrefix), "why", why)
 	}
-	d.told(plans)
+	d.committed(targetsOf(plans)) // eager or not: it was fired elsewhere
+	d.tellAfter(plans)
+	d.tally(plans)
 	return more, nil
 }
 

@@ -5,6 +5,7 @@ var (
 	SQLPin, SQLClaim, SQLRecord, SQLRelease, SQLBacklog, SQLOwe = sqlPin, sqlClaim, sqlRecord, sqlRelease, sqlBacklog, sqlOwe
 	SQLHandOver, SQLTake, SQLTakeBack                           = sqlHandOver, sqlTake, sqlTakeBack
 	SQLPulled, SQLHeld, SQLExtend                               = sqlPulled, sqlHeld, sqlExtend
+	SQLClaimFresh, SQLUntried                                   = sqlClaimFresh, sqlUntried
 )
 
 // RecordArgs are the arguments of a record.

@@ -11,6 +11,10 @@ var (
 	sqlClaim string
 	//go:embed sql/claim_one.sql
 	sqlClaimOne string
+	//go:embed sql/claim_fresh.sql
+	sqlClaimFresh string
+	//go:embed sql/untried.sql
+	sqlUntried string
 	//go:embed sql/hand_over.sql
 	sqlHandOver string
 	//go:embed sql/take.sql

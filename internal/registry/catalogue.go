@@ -44,6 +44,7 @@ type CataloguedReceiver struct {
 	Events         []event.Pattern `json:"events"`
 	Mode           event.Mode      `json:"mode" enum:"durable,on_commit,inline"`
 	Site           string          `json:"site"`
+	Eager          bool            `json:"eager"`
 	Lane           string          `json:"lane"`
 	Tenant         string          `json:"tenant,omitempty"`
 	Filter         string          `json:"filter,omitempty"`
@@ -123,7 +124,7 @@ func (r *Registry) catalogued(x *Receiver, d *Declaration) CataloguedReceiver {
 		wants = []event.Pattern{}
 	}
 	return CataloguedReceiver{
-		Receiver: x.Key, Description: d.Description, Events: wants, Mode: used.Mode, Site: d.site(), Lane: used.Lane, Tenant: used.Tenant, Filter: d.Filter,
+		Receiver: x.Key, Description: d.Description, Events: wants, Mode: used.Mode, Site: d.site(), Eager: used.Eager, Lane: used.Lane, Tenant: used.Tenant, Filter: d.Filter,
 		Destination: d.destination(), Format: used.Format, MaxAttempts: used.MaxAttempts, BackoffBase: event.Duration(used.Base), BackoffCap: event.Duration(used.Cap),
 		Longest: event.Duration(longest), Mean: event.Duration(longest / 2), Timeout: event.Duration(used.Timeout), Lease: event.Duration(used.Lease),
 		GiveUpAfter: d.GiveUpAfter, CountDeferrals: used.CountDeferrals, Due: d.Due, RateLimit: d.RateLimit, Paused: x.PausedAt != nil,

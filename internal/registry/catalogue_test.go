@@ -53,7 +53,7 @@ func TestTheCatalogueIsWrittenDown(t *testing.T) {
 		d.GiveUpAfter, d.CountDeferrals, d.Due = duration(48*time.Hour), ptr(false), duration(time.Hour)
 		d.RateLimit = &event.Rate{Count: 300, Per: time.Minute}
 	})
-	declare(t, r, "audit", func(d *registry.Declaration) { d.Events = []event.Pattern{"*"} })
+	declare(t, r, "audit", func(d *registry.Declaration) { d.Events, d.Eager = []event.Pattern{"*"}, true })
 	declareType(t, r, "order.placed", registry.TypeDeclaration{
 		Description: "An order was placed. <script>1</script>", Schema: []byte(`{"type":"object","description":"` + "```" + `"}`), Example: []byte(`{ "order": 1042 }`), Retention: "succeeded",
 	})

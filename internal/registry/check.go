@@ -131,7 +131,7 @@ func (d *Declaration) checkPulled(flaws *event.Flaws) {
 	}{
 		{"/timeout", d.Timeout != nil}, {"/format", d.Format != ""}, {"/headers", len(d.Headers) > 0},
 		{"/permanent_statuses", d.PermanentStatuses != nil}, {"/max_concurrency", d.MaxConcurrency != nil}, {"/pause_scope", d.PauseScope != ""},
-		{"/trace", d.Trace != nil},
+		{"/trace", d.Trace != nil}, {"/eager", d.Eager},
 	} {
 		if f.given {
 			flaws.Add(f.pointer, "has no meaning with site task and no url: workers claim its deliveries, and no request is made; leave it out, or give a url")

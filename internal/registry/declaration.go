@@ -20,6 +20,7 @@ type Declaration struct {
 	Secret            *string           `json:"secret,omitempty" doc:"Signing secret to use instead of a generated one: whsec_ and base64 of 24-64 bytes. Write only."`
 	Mode              event.Mode        `json:"mode,omitempty" enum:"durable,on_commit,inline" default:"durable" doc:"When it is told, and with which guarantee. durable: a delivery, tried until it has ended. on_commit: one request once the event is stored, by the process that fired it, best effort, without a delivery. inline: asked before the event is stored, which any answer but 2xx vetoes. The last two with a url only, and what shapes a delivery is refused."`
 	Site              string            `json:"site,omitempty" enum:"relay,task" default:"relay" doc:"Where it runs. relay: relay workers make the requests. task with a url or fan_out: they hand deliveries over NATS JetStream to eventsvc worker, which makes them. task with neither: workers of yours claim its deliveries over HTTP (POST /v1/lanes/{lane}/claim), and fields that shape a request are refused."`
+	Eager             bool              `json:"eager,omitempty" default:"false" doc:"Its first attempt comes right after the commit, in the process that fired the event; a relay makes it where that has no room for it, or dies. Not for what is due later, has a rate_limit or site task: that waits for a relay as ever."`
 	Lane              string            `json:"lane,omitempty" default:"default" doc:"Keeps work apart that must not queue behind other work." maxLength:"64"`
 	Tenant            string            `json:"tenant,omitempty" doc:"Only this tenant's events." maxLength:"255"`
 	Filter            string            `json:"filter,omitempty" doc:"Only events that meet this condition, in CEL over event. What an event does not have is no match." maxLength:"4096" example:"event.data.total > 100"`
@@ -97,6 +98,7 @@ func (d *Declaration) Resolve(key string, def Defaults) *event.Receiver {
 		Role:              d.Role,
 		FanOut:            d.FanOut,
 		Task:              d.Site == SiteTask,
+		Eager:             d.Eager,
 		PauseScope:        d.PauseScope,
 	}
 	if r.PauseScope == "" {

@@ -84,15 +84,15 @@ func (c *Catalogue) writeReceivers(b *strings.Builder) {
 		b.WriteString("None.\n")
 		return
 	}
-	b.WriteString("| Receiver | Events | Mode | Site | Lane | Tenant | Filter | Format | Attempts | Curve | Lasts at most | On average | Timeout | Lease | Gives up after | Due | Rate limit | About |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| Receiver | Events | Mode | Site | Eager | Lane | Tenant | Filter | Format | Attempts | Curve | Lasts at most | On average | Timeout | Lease | Gives up after | Due | Rate limit | About |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for i := range c.Receivers {
 		r := &c.Receivers[i]
 		wants := make([]string, len(r.Events))
 		for j, p := range r.Events {
 			wants[j] = string(p)
 		}
-		cells := []string{r.Receiver, strings.Join(wants, ", "), string(r.Mode), r.Site, r.Lane, r.Tenant, r.Filter, string(r.Format)}
+		cells := []string{r.Receiver, strings.Join(wants, ", "), string(r.Mode), r.Site, yes(r.Eager), r.Lane, r.Tenant, r.Filter, string(r.Format)}
 		tableRow(b, append(append(cells, r.terms()...), r.Description)...)
 	}
 }
@@ -104,6 +104,13 @@ func (r *CataloguedReceiver) terms() []string {
 	}
 	return []string{fmt.Sprint(r.MaxAttempts), fmt.Sprintf("%s to %s", r.BackoffBase, r.BackoffCap), r.Longest.String(), r.Mean.String(), r.Timeout.String(), r.Lease.String(),
 		orBlank(r.GiveUpAfter), orBlank(r.Due), orBlank(r.RateLimit)}
+}
+
+func yes(so bool) string {
+	if so {
+		return "yes"
+	}
+	return ""
 }
 
 func orBlank[T fmt.Stringer](declared *T) string {

@@ -42,13 +42,13 @@ func TestWhatIsDeclaredIsUsedAsItIs(t *testing.T) {
 		Timeout: duration(time.Minute), Lease: duration(3 * time.Minute),
 		Format: event.FormatRaw, Headers: one("x", "y"), PermanentStatuses: []int{404},
 		MaxConcurrency: ptr(7), Trace: ptr(false), PauseScope: event.PauseTarget,
-		OnFailure: &registry.OnFailure{URL: "https://shop.example.com/failures"}, RateLimit: &event.Rate{Count: 300, Per: time.Minute},
+		OnFailure: &registry.OnFailure{URL: "https://shop.example.com/failures"}, RateLimit: &event.Rate{Count: 300, Per: time.Minute}, Eager: true,
 	}
 	want := &event.Receiver{
 		Key: "k", Mode: event.Durable, Lane: "mail", Patterns: []event.Pattern{"a.*"}, Tenant: "t",
 		Terms:       event.Terms{Curve: event.Curve{Base: time.Second, Cap: time.Minute}, GiveUpAfter: time.Hour, MaxRetryAfter: 24 * time.Hour},
 		MaxAttempts: 3, Due: 2 * time.Hour, Timeout: time.Minute, Lease: 3 * time.Minute,
-		Format: event.FormatRaw, Headers: one("x", "y"), PermanentStatuses: []int{404}, MaxConcurrency: 7, RateLimit: event.Rate{Count: 300, Per: time.Minute},
+		Format: event.FormatRaw, Headers: one("x", "y"), PermanentStatuses: []int{404}, MaxConcurrency: 7, RateLimit: event.Rate{Count: 300, Per: time.Minute}, Eager: true,
 		PauseScope: event.PauseTarget, OnFailure: "https://shop.example.com/failures",
 	}
 	if got := d.Resolve("k", defaults); !reflect.DeepEqual(got, want) {

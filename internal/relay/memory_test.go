@@ -263,6 +263,37 @@ func (m *memory) ClaimOne(_ context.Context, worker event.WorkerID, id event.ID,
 	return r.Claim, 1, nil
 }
 
+func (m *memory) ClaimFresh(ctx context.Context, worker event.WorkerID, wanted []ledger.Fresh) (ledger.Claims, error) {
+	if err := m.silence(ctx); err != nil {
+		return ledger.Claims{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return ledger.Claims{}, errDown
+	}
+	now := time.Now()
+	claimed := ledger.Claims{Revision: 1}
+	for _, f := range wanted {
+		if r := m.rows[f.ID]; r != nil && r.by == 0 && r.Attempts == 0 && !r.AvailableAt.After(now) {
+			r.by, r.ClaimedAt, r.LeaseUntil, r.lease = worker, now, now.Add(f.Lease), now.Add(f.Lease)
+			claimed.Claims = append(claimed.Claims, r.Claim)
+		}
+	}
+	return claimed, nil
+}
+
+func (m *memory) Untried(_ context.Context, _ event.ID, ids []event.ID) (untried []event.ID, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		if r := m.rows[id]; r != nil && r.Attempts == 0 {
+			untried = append(untried, id)
+		}
+	}
+	return untried, nil
+}
+
 func (m *memory) Report(_ context.Context, _ event.WorkerID, _ []string, succeeded map[event.TargetID]time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 type Ledger interface {
 	Claim(ctx context.Context, worker event.WorkerID, maxClaims int, quotas []ledger.Quota) (ledger.Claims, error)
 	ClaimOne(ctx context.Context, worker event.WorkerID, id event.ID, lease time.Duration) (event.Claim, int64, error)
+	ClaimFresh(ctx context.Context, worker event.WorkerID, wanted []ledger.Fresh) (ledger.Claims, error)
 	TargetOf(ctx context.Context, id event.ID) (event.TargetID, int64, error)
 	Record(ctx context.Context, worker event.WorkerID, entries []ledger.Entry) ([]bool, []ledger.Health, error)
 	Release(ctx context.Context, worker event.WorkerID, fences []event.Fence) error
@@ -297,16 +298,22 @@ func (r *Relay) came(c *event.Claim, at seat, result *event.Result) {
 		r.Log.Info(fmt.Sprintf("receiver %s asks to be left alone: its %s pauses for %s in this process",
 			result.Receiver, c.To.Receiver.PauseScope, event.Duration(s.Pause)), "lane", at.lane.name)
 	}
+	r.Note(c.TargetID, result)
+}
+
+// Note remembers what was recorded of an attempt at a target, whoever made it in this
+// process: a success is reported, and a target is looked at when its next attempt is due.
+func (r *Relay) Note(target event.TargetID, result *event.Result) {
 	if !result.Recorded {
 		return
 	}
-	switch s.Status {
+	switch s := &result.Settlement; s.Status {
 	case event.Succeeded:
-		r.seen.note(c.TargetID)
+		r.seen.note(target)
 	case event.Failed:
-		r.board.wakeAt(c.TargetID, time.Now().Add(s.Wait))
+		r.board.wakeAt(target, time.Now().Add(s.Wait))
 	case event.Pending:
-		r.board.wakeAt(c.TargetID, s.Until)
+		r.board.wakeAt(target, s.Until)
 	}
 }
 

@@ -15,12 +15,17 @@ import (
 
 // Runner turns claims into recorded settlements: hook, attempt, record, and what
 // follows. It is the one way in which attempts are made, whoever claimed: the relay's
-// loop, a drain, or a person who wants one delivery tried now.
+// loop, a drain, a fire that is eager, or a person who wants one delivery tried now.
 type Runner struct {
 	Options
+	*shift
 	recorder *recorder
-	teller   *teller
-	warned   sync.Map // receivers whose uncounted deferrals were counted, warned of once each
+}
+
+// shift is what the runners of a process share: one stop ends the attempts of all.
+type shift struct {
+	teller *teller
+	warned sync.Map // receivers whose uncounted deferrals were counted, warned of once each
 
 	work context.Context // what attempts run under; cut when the grace is over
 	cut  context.CancelFunc
@@ -36,9 +41,16 @@ type Runner struct {
 // NewRunner makes a runner; Run must run for attempts to be recorded.
 func NewRunner(o Options) *Runner {
 	o = o.withDefaults()
-	r := &Runner{Options: o, recorder: newRecorder(o.Ledger, o.Worker, o.Log, o.Turned), teller: newTeller(o.Courier, o.Log), wishes: make(chan struct{}, maxWishes), closing: make(chan struct{})}
-	r.work, r.cut = context.WithCancel(context.Background())
-	return r
+	s := &shift{teller: newTeller(o.Courier, o.Log), wishes: make(chan struct{}, maxWishes), closing: make(chan struct{})}
+	s.work, s.cut = context.WithCancel(context.Background())
+	return &Runner{Options: o, shift: s, recorder: newRecorder(o.Ledger, o.Worker, o.Log, o.Turned)}
+}
+
+// as is a runner that attempts and records under another number, and stops with this one.
+func (r *Runner) as(worker event.WorkerID) *Runner {
+	o := r.Options
+	o.Worker = worker
+	return &Runner{Options: o, shift: r.shift, recorder: newRecorder(o.Ledger, o.Worker, o.Log, o.Turned)}
 }
 
 // Run records until the context ends. Then it lets no more attempts begin, waits for

@@ -15,15 +15,14 @@ import (
 // attempts as a relay would. A deferral is recorded and pauses nothing here.
 type Taker struct {
 	*Runner
-	note     func(event.TargetID) // of each success
-	slots    chan struct{}
-	mu       sync.Mutex
-	underWay map[event.TargetID]int
+	note   func(event.TargetID) // of each success
+	slots  chan struct{}
+	crowds crowds
 }
 
 // NewTaker makes one over a runner, which must run.
 func NewTaker(r *Runner, note func(event.TargetID)) *Taker {
-	return &Taker{Runner: r, note: note, slots: make(chan struct{}, r.Slots), underWay: map[event.TargetID]int{}}
+	return &Taker{Runner: r, note: note, slots: make(chan struct{}, r.Slots)}
 }
 
 // Handle takes the claim of a message and begins its attempt; it returns once the claim
@@ -36,11 +35,11 @@ func (t *Taker) Handle(ctx context.Context, m task.Message) (done bool) {
 	case <-ctx.Done():
 		return false
 	}
-	if !t.enter(m.Target) {
+	if !t.crowds.enter(t.Book.Target(m.Target), m.Target) {
 		<-t.slots
 		return false
 	}
-	leave := sync.OnceFunc(func() { t.leave(m.Target); <-t.slots })
+	leave := sync.OnceFunc(func() { t.crowds.leave(m.Target); <-t.slots })
 	began, c, err := t.take(ctx, m)
 	if err != nil {
 		leave()
@@ -84,24 +83,4 @@ func (t *Taker) take(ctx context.Context, m task.Message) (time.Time, *event.Cla
 	}
 	c.To = t.Book.Target(c.TargetID)
 	return began, &c, nil
-}
-
-// enter finds room for one more attempt at a target, within its bound for a process.
-func (t *Taker) enter(id event.TargetID) bool {
-	to := t.Book.Target(id)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if to != nil && t.underWay[id] >= to.Receiver.MaxConcurrency {
-		return false
-	}
-	t.underWay[id]++
-	return true
-}
-
-func (t *Taker) leave(id event.TargetID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.underWay[id]--; t.underWay[id] == 0 {
-		delete(t.underWay, id)
-	}
 }
