@@ -68,14 +68,15 @@ func showEvent(e *event.Event) Fact {
 	return f
 }
 
-// owedAtFire is a delivery in the answer to a fire: as it was then.
+// owedAtFire is a delivery in the answer to a fire: as it was then, or as it is where the
+// answer has waited.
 type owedAtFire struct {
 	_           struct{}     `additionalProperties:"true"`
 	ID          string       `json:"id" example:"dlv_01jxkg2c8zf3v9e4m6r7t8w9yb"`
 	Receiver    string       `json:"receiver"`
 	Target      string       `json:"target,omitempty"`
-	Status      event.Status `json:"status" enum:"pending"`
-	AvailableAt time.Time    `json:"available_at"`
+	Status      event.Status `json:"status" enum:"pending,claimed,failed,succeeded,dead,orphaned,cancelled" doc:"pending, as it is when an event is fired; with Preference-Applied as it is now."`
+	AvailableAt time.Time    `json:"available_at" doc:"The earliest first attempt."`
 }
 
 type receipt struct {
@@ -87,6 +88,7 @@ type receipt struct {
 type fireInput struct {
 	Request
 	Key     string `header:"Idempotency-Key" doc:"1-255 visible ASCII characters, bare or quoted; the same for every retry. Required, but for CloudEvents, whose source and id are the key where none is given."`
+	Prefer  string `header:"Prefer" doc:"wait=N (RFC 7240), N from 1 to 30: the answer waits so many seconds, or until the first attempts at the event's eager receivers were recorded, and shows what became of its deliveries. Not for batches and replays." example:"wait=5"`
 	RawBody []byte `contentType:"application/json"`
 }
 
@@ -94,6 +96,7 @@ type fireOutput struct {
 	Status   int
 	Location string `header:"Location"`
 	Replayed string `header:"Idempotent-Replayed" doc:"true where the key had been spent on this event before."`
+	Applied  string `header:"Preference-Applied" doc:"wait where the answer has waited: each delivery has the status that it has now."`
 	Body     any    // receipt, or batchAnswer
 }
 
@@ -102,6 +105,7 @@ func (s *server) events(api huma.API) {
 		"Stores the key, the event and one delivery per receiver in one transaction. A 201 means that all of it is durable; any other answer means that none is. The same key again gets the same answer. CloudEvents 1.0 are taken in structured, binary and batch mode; each event of a batch is answered by itself.")
 	op.DefaultStatus, op.MaxBodyBytes, op.SkipValidateBody = http.StatusCreated, maxBatchBytes+1, true
 	op.Middlewares = huma.Middlewares{boundFires}
+	op.Metadata[waitMetadata] = maxPreferredWait
 	op.Errors = []int{400, 401, 404, 409, 413, 415, 422, 503}
 	op.Responses = map[string]*huma.Response{
 		"200": documentAnswer[batchAnswer](api, "To a batch: each of its events was answered by itself."),
@@ -129,7 +133,7 @@ func (s *server) fireEvent(ctx context.Context, in *fireInput) (*fireOutput, err
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	r, err := s.fire(ctx, draft)
+	r, err := s.fireWithin(ctx, draft, answerTimeout)
 	if err != nil {
 		if _, given, _ := in.key(); !given {
 			err = sameName(err)
@@ -139,8 +143,19 @@ func (s *server) fireEvent(ctx context.Context, in *fireInput) (*fireOutput, err
 	out := &fireOutput{Status: http.StatusCreated, Location: "/v1/events/" + r.Event.ID.Text(event.EventPrefix), Body: showReceipt(ctx, r)}
 	if r.Replayed {
 		out.Replayed = "true"
+	} else if wait := preferredWait(in.header); wait > 0 {
+		if shown, ok := s.awaited(ctx, r, wait); ok {
+			out.Applied, out.Body = "wait", shown
+		}
 	}
 	return out, nil
+}
+
+// fireWithin is fire, whose time is bounded by itself: the answer may wait for longer.
+func (s *server) fireWithin(ctx context.Context, draft *fire.Draft, within time.Duration) (fire.Receipt, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return s.fire(ctx, draft)
 }
 
 // read reads a fire of one event.

@@ -35,6 +35,8 @@ type Rooms struct {
 	Metrics http.Handler
 	// Deliver tries one delivery now; see relay.Runner.
 	Deliver func(ctx context.Context, id event.ID) (ended bool, err error)
+	// Await returns once first attempts were recorded at deliveries of an event; see relay.Eager.
+	Await func(ctx context.Context, of event.ID, deliveries []event.ID)
 	// Try makes one request to the target of a claim as it is declared now, within a time.
 	Try func(ctx context.Context, c *event.Claim, within time.Duration) (event.Verdict, error)
 	// Remote serves workers that are elsewhere; see relay.Remote.

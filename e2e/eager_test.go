@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/eventsvc/eventsvc/internal/pgtest"
 )
@@ -76,5 +78,78 @@ func TestATransactionIsEagerToo(t *testing.T) {
 	s.next(t)
 	if a := p.call(t, "PUT", "/v1/receivers/pulled", `{"events":["a.b"],"site":"task","eager":true}`); a.status != 422 || !strings.Contains(a.text, "/eager") {
 		t.Errorf("%d %s", a.status, a.text)
+	}
+}
+
+func (p *process) fireAndWait(t testing.TB, key, body, prefer string) (answer, time.Duration) {
+	t.Helper()
+	began := time.Now()
+	a := p.call(t, "POST", "/v1/events", body, "Idempotency-Key", key, "Prefer", prefer)
+	if a.status != 201 {
+		t.Fatalf("fire %s: %d %s", key, a.status, a.text)
+	}
+	return a, time.Since(began)
+}
+
+// standings are the statuses that an answer shows, by receiver.
+func (a answer) standings() map[string]string {
+	all := map[string]string{}
+	deliveries, _ := a.body["deliveries"].([]any)
+	for _, d := range deliveries {
+		d := d.(map[string]any)
+		all[d["receiver"].(string)] = d["status"].(string)
+	}
+	return all
+}
+
+func TestAFireThatPrefersToWaitShowsWhatBecameOfItsDeliveries(t *testing.T) {
+	t.Parallel()
+	p := start(t, pgtest.URL(t), apiOnly, "serve")
+	s := open(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/failing":
+			w.WriteHeader(500)
+		case "/gone":
+			w.WriteHeader(410)
+		}
+	})
+	for _, name := range []string{"well", "failing", "gone"} {
+		p.declare(t, name, `{"events":["a.b"],"url":"`+s.URL+`/`+name+`","eager":true}`)
+	}
+	p.declare(t, "other", `{"events":["a.*"],"url":"`+s.URL+`/other"}`)
+	a, took := p.fireAndWait(t, "k", `{"type":"a.b","data":{}}`, "wait=20")
+	want := map[string]string{"well": "succeeded", "failing": "failed", "gone": "dead", "other": "pending"}
+	if !maps.Equal(a.standings(), want) || a.header.Get("Preference-Applied") != "wait" || took > 10*time.Second {
+		t.Errorf("after %v, %q: %s", took, a.header.Get("Preference-Applied"), a.text)
+	}
+	// A replay answers at once what was stored.
+	pending := map[string]string{"well": "pending", "failing": "pending", "gone": "pending", "other": "pending"}
+	if a, _ := p.fireAndWait(t, "k", `{"type":"a.b","data":{}}`, "wait=20"); !maps.Equal(a.standings(), pending) || a.header.Get("Idempotent-Replayed") != "true" || a.header.Get("Preference-Applied") != "" {
+		t.Errorf("replayed: %v %s", a.header, a.text)
+	}
+	// Without a preference, or with one that is none, nothing is different.
+	for key, prefer := range map[string]string{"none": "return=minimal", "bad": "wait=soon", "long": "wait=31"} {
+		if a, _ := p.fireAndWait(t, key, `{"type":"a.b","data":{}}`, prefer); !maps.Equal(a.standings(), pending) || a.header.Get("Preference-Applied") != "" {
+			t.Errorf("%s: %v %s", prefer, a.header, a.text)
+		}
+	}
+	// There is nobody to wait for.
+	for body, n := range map[string]int{`{"type":"a.c","data":{}}`: 1, `{"type":"b.c","data":{}}`: 0} {
+		if a, took := p.fireAndWait(t, body[9:12], body, "wait=20"); a.list("deliveries") != n || a.header.Get("Preference-Applied") != "wait" || took > 10*time.Second {
+			t.Errorf("after %v: %v %s", took, a.header, a.text)
+		}
+	}
+}
+
+func TestASlowReceiverHoldsNoAnswerLongerThanItPrefersToWait(t *testing.T) {
+	t.Parallel()
+	p := start(t, pgtest.URL(t), apiOnly, "serve")
+	release := make(chan struct{})
+	s := open(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+	t.Cleanup(func() { close(release) })
+	p.declare(t, "slow", `{"events":["a.b"],"url":"`+s.URL+`","eager":true,"timeout":"60s"}`)
+	a, took := p.fireAndWait(t, "k", `{"type":"a.b","data":{}}`, "wait=1")
+	if a.standings()["slow"] != "claimed" || a.header.Get("Preference-Applied") != "wait" || took < time.Second || took > 15*time.Second {
+		t.Errorf("after %v: %v %s", took, a.header, a.text)
 	}
 }
