@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"crypto/tls"
-
 	"io"
 	"slices"
 	"strings"
@@ -13,9 +12,12 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// session is one HTTP/2 connection to an animal that speaks it frame by frame.
+// session is one HTTP/2 connection to an animal that speaks it frame by frame. A framer
+// has one user at a time, and a script may drain beside what it says: each has one of its
+// own, which write whole frames.
 type session struct {
 	*http2.Framer
+	ears    *http2.Framer
 	conn    *tls.Conn
 	k       *keeper
 	encoder *hpack.Encoder
@@ -31,7 +33,7 @@ func frames(script func(s *session)) func(*keeper) string {
 			if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil {
 				return
 			}
-			s := &session{Framer: http2.NewFramer(c, c), conn: c, k: k}
+			s := &session{Framer: http2.NewFramer(c, nil), ears: http2.NewFramer(c, c), conn: c, k: k}
 			s.encoder = hpack.NewEncoder(&s.block)
 			script(s)
 		})
@@ -53,18 +55,18 @@ func once(say func(s *session, stream uint32)) func(*keeper) string {
 // its stream; 0 is none.
 func (s *session) await(whole bool) uint32 {
 	for {
-		f, err := s.ReadFrame()
+		f, err := s.ears.ReadFrame()
 		if err != nil {
 			return 0
 		}
 		switch f := f.(type) {
 		case *http2.SettingsFrame:
 			if !f.IsAck() {
-				s.WriteSettingsAck()
+				s.ears.WriteSettingsAck()
 			}
 		case *http2.PingFrame:
 			if !f.IsAck() {
-				s.WritePing(true, f.Data)
+				s.ears.WritePing(true, f.Data)
 			}
 		case *http2.HeadersFrame:
 			s.k.count(&s.k.requests)
@@ -79,8 +81,8 @@ func (s *session) await(whole bool) uint32 {
 	}
 }
 
-// drainBeside drains while something is written, and says when it is done: a framer has one
-// reader at a time.
+// drainBeside drains while something is written, and says when it is done: the drain that
+// follows must not read with it.
 func (s *session) drainBeside() <-chan struct{} {
 	drained := make(chan struct{})
 	go func() {

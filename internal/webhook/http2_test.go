@@ -28,9 +28,12 @@ type peer2 struct {
 	conns  []net.Conn
 }
 
-// session is one connection to it.
+// session is one connection to it. A framer has one user at a time, and a script may drain
+// beside what it says: each has one of its own, which write whole frames.
 type session struct {
 	*http2.Framer
+	ears    *http2.Framer
+	reading sync.Mutex // of ears
 	net.Conn
 	peer    *peer2
 	nth     int // of the connections, from 1
@@ -76,7 +79,7 @@ func (p *peer2) serve(c net.Conn) {
 	}
 	p.mu.Lock()
 	p.conns = append(p.conns, c)
-	s := &session{Framer: http2.NewFramer(c, c), Conn: c, peer: p, nth: len(p.conns)}
+	s := &session{Framer: http2.NewFramer(c, nil), ears: http2.NewFramer(c, c), Conn: c, peer: p, nth: len(p.conns)}
 	p.mu.Unlock()
 	s.encoder = hpack.NewEncoder(&s.block)
 	p.script(s)
@@ -93,19 +96,21 @@ func (p *peer2) url() string { return "https://" + p.Addr().String() + "/hook" }
 // await reads frames until the headers of a request have come, or all of it, and answers
 // its stream; 0 is none.
 func (s *session) await(whole bool) uint32 {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	for {
-		f, err := s.ReadFrame()
+		f, err := s.ears.ReadFrame()
 		if err != nil {
 			return 0
 		}
 		switch f := f.(type) {
 		case *http2.SettingsFrame:
 			if !f.IsAck() {
-				s.WriteSettingsAck()
+				s.ears.WriteSettingsAck()
 			}
 		case *http2.PingFrame:
 			if !f.IsAck() {
-				s.WritePing(true, f.Data)
+				s.ears.WritePing(true, f.Data)
 			}
 		case *http2.HeadersFrame:
 			s.peer.mu.Lock()

@@ -251,12 +251,12 @@ func TestNoAttemptFailsBecauseAConnectionIsFull(t *testing.T) {
 	a := newAuthority(t)
 	var refused atomic.Int32
 	p, spoken := both(t, a, func(s *session) {
-		s.ReadFrame() // settings
-		s.ReadFrame() // a window; what may come now are requests
+		s.ears.ReadFrame() // settings
+		s.ears.ReadFrame() // a window; what may come now are requests
 		s.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1})
 		busy, whole, told := uint32(0), false, false
 		for {
-			f, err := s.ReadFrame()
+			f, err := s.ears.ReadFrame()
 			if err != nil {
 				return
 			}
