@@ -16,7 +16,7 @@ func (d *Declaration) checkMode(flaws *event.Flaws) {
 		pointer string
 		given   bool
 	}{
-		{"/function", d.Function != ""}, {"/fan_out", d.FanOut}, {"/site", d.Site != ""}, {"/lane", d.Lane != ""},
+		{"/function", d.Function != ""}, {"/fan_out", d.FanOut}, {"/site", d.Site != ""}, {"/eager", d.Eager}, {"/lane", d.Lane != ""},
 		{"/max_attempts", d.MaxAttempts != nil}, {"/backoff_base", d.BackoffBase != nil}, {"/backoff_cap", d.BackoffCap != nil},
 		{"/give_up_after", d.GiveUpAfter != nil}, {"/count_deferrals", d.CountDeferrals != nil}, {"/due", d.Due != nil}, {"/lease", d.Lease != nil},
 		{"/permanent_statuses", d.PermanentStatuses != nil}, {"/max_concurrency", d.MaxConcurrency != nil}, {"/rate_limit", d.RateLimit != nil},

@@ -16,6 +16,7 @@ func TestAReceiverWithoutDeliveriesIsRefusedWhatShapesThem(t *testing.T) {
 	for pointer, set := range map[string]func(*registry.Declaration){
 		"/fan_out":            func(d *registry.Declaration) { d.URL, d.FanOut = "", true },
 		"/site":               func(d *registry.Declaration) { d.Site = registry.SiteRelay },
+		"/eager":              func(d *registry.Declaration) { d.Eager = true },
 		"/lane":               func(d *registry.Declaration) { d.Lane = "default" },
 		"/max_attempts":       func(d *registry.Declaration) { d.MaxAttempts = ptr(1) },
 		"/backoff_base":       func(d *registry.Declaration) { d.BackoffBase = duration(1) },
