@@ -133,7 +133,7 @@ func (s *server) fireEvent(ctx context.Context, in *fireInput) (*fireOutput, err
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	r, err := s.fireWithin(ctx, draft, answerTimeout)
+	r, err := s.fireInTime(ctx, draft)
 	if err != nil {
 		if _, given, _ := in.key(); !given {
 			err = sameName(err)
@@ -151,9 +151,9 @@ func (s *server) fireEvent(ctx context.Context, in *fireInput) (*fireOutput, err
 	return out, nil
 }
 
-// fireWithin is fire, whose time is bounded by itself: the answer may wait for longer.
-func (s *server) fireWithin(ctx context.Context, draft *fire.Draft, within time.Duration) (fire.Receipt, error) {
-	ctx, cancel := context.WithTimeout(ctx, within)
+// fireInTime is fire, whose time is bounded by itself: the answer may wait for longer.
+func (s *server) fireInTime(ctx context.Context, draft *fire.Draft) (fire.Receipt, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	return s.fire(ctx, draft)
 }

@@ -1,8 +1,6 @@
 package fire
 
 import (
-	"slices"
-
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/ledger"
 )
@@ -26,6 +24,5 @@ func (d *Desk) announce(plans []plan) {
 			others = append(others, debt.TargetID)
 		}
 	}
-	slices.Sort(others)
-	d.committed(slices.Compact(others))
+	d.committed(distinct(others))
 }

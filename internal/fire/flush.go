@@ -344,6 +344,10 @@ func targetsOf(plans []plan) []event.TargetID {
 			ids = append(ids, debt.TargetID)
 		}
 	}
+	return distinct(ids)
+}
+
+func distinct(ids []event.TargetID) []event.TargetID {
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }

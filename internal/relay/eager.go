@@ -117,32 +117,32 @@ func (e *Eager) turn(ctx context.Context) bool {
 // whose target has no room is left at once: it must not hold up those behind it.
 func (e *Eager) collect(first ledger.Debt) []ledger.Debt {
 	var wanted, crowded []ledger.Debt
-	admit := func(d ledger.Debt) {
+	for d, more := first, true; more; d, more = e.next() {
 		if e.crowds.enter(e.Book.Target(d.TargetID), d.TargetID) {
 			wanted = append(wanted, d)
-			return
+			continue
 		}
 		<-e.slots
 		crowded = append(crowded, d)
 	}
-	admit(first)
-	for more := true; more; {
-		select {
-		case e.slots <- struct{}{}:
-		default:
-			more = false
-			continue
-		}
-		select {
-		case d := <-e.in:
-			admit(d)
-		default:
-			<-e.slots
-			more = false
-		}
-	}
 	e.leave(crowded)
 	return wanted
+}
+
+// next is a delivery that waits, with a slot, where there are both.
+func (e *Eager) next() (d ledger.Debt, ok bool) {
+	select {
+	case e.slots <- struct{}{}:
+	default:
+		return d, false
+	}
+	select {
+	case d = <-e.in:
+		return d, true
+	default:
+		<-e.slots
+		return d, false
+	}
 }
 
 // leave leaves deliveries that hold nothing to the relays.
@@ -210,11 +210,7 @@ func (e *Eager) lease(ctx context.Context, wanted []ledger.Debt) ([]event.Claim,
 		return nil, err
 	}
 	if err := e.Book.Reach(ctx, claimed.Revision); err != nil {
-		fences := make([]event.Fence, len(claimed.Claims))
-		for i := range claimed.Claims {
-			fences[i] = claimed.Claims[i].Fence
-		}
-		e.handBack(context.WithoutCancel(ctx), fences...)
+		e.handBack(context.WithoutCancel(ctx), fencesOf(claimed.Claims)...)
 		return nil, err
 	}
 	for i := range claimed.Claims {

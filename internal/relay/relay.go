@@ -319,13 +319,11 @@ func (r *Relay) Note(target event.TargetID, result *event.Result) {
 
 // release hands claims back that will not be attempted, though the process is stopping.
 func (r *Relay) release(ctx context.Context, claims []event.Claim, seats map[event.TargetID]seat) {
-	fences := make([]event.Fence, len(claims))
-	for i, c := range claims {
-		fences[i] = c.Fence
-		r.board.done(seats[c.TargetID], 0)
+	for i := range claims {
+		r.board.done(seats[claims[i].TargetID], 0)
 	}
-	if len(fences) > 0 {
-		r.handBack(context.WithoutCancel(ctx), fences...)
+	if len(claims) > 0 {
+		r.handBack(context.WithoutCancel(ctx), fencesOf(claims)...)
 		r.board.handedBack(claims)
 	}
 }

@@ -205,6 +205,14 @@ func (r *Runner) handBackOf(ctx context.Context, worker event.WorkerID, fences .
 	}
 }
 
+func fencesOf(claims []event.Claim) []event.Fence {
+	fences := make([]event.Fence, len(claims))
+	for i := range claims {
+		fences[i] = claims[i].Fence
+	}
+	return fences
+}
+
 // orphan ends a delivery whose receiver or target is gone. No attempt was made, so
 // none is counted, kept or logged as failed.
 func (r *Runner) orphan(ctx context.Context, c *event.Claim, lapse time.Time) {
