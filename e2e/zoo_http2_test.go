@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -18,6 +19,7 @@ import (
 type session struct {
 	*http2.Framer
 	ears    *http2.Framer
+	reading sync.Mutex // of ears
 	conn    *tls.Conn
 	k       *keeper
 	encoder *hpack.Encoder
@@ -54,6 +56,8 @@ func once(say func(s *session, stream uint32)) func(*keeper) string {
 // await reads frames until the headers of a request have come, or all of it, and answers
 // its stream; 0 is none.
 func (s *session) await(whole bool) uint32 {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	for {
 		f, err := s.ears.ReadFrame()
 		if err != nil {
@@ -79,17 +83,6 @@ func (s *session) await(whole bool) uint32 {
 			}
 		}
 	}
-}
-
-// drainBeside drains while something is written, and says when it is done: the drain that
-// follows must not read with it.
-func (s *session) drainBeside() <-chan struct{} {
-	drained := make(chan struct{})
-	go func() {
-		defer close(drained)
-		s.drain()
-	}()
-	return drained
 }
 
 // drain reads what comes until the other side hangs up, counting requests.
@@ -217,17 +210,15 @@ func framed() []animal {
 		{"h2, body that never comes", once(func(s *session, id uint32) { s.answer(id, false, ":status", "200") }), "", 200, nil, 1},
 		{"h2, body without end", once(func(s *session, id uint32) {
 			s.answer(id, false, ":status", "200")
-			drained := s.drainBeside()
+			go s.drain()
 			for s.WriteData(id, false, zeros) == nil {
 			}
-			<-drained
 		}), "", 200, []string{"response.body_cut", "true"}, 1},
 		{"h2, body that drips", once(func(s *session, id uint32) {
 			s.answer(id, false, ":status", "200")
-			drained := s.drainBeside()
+			go s.drain()
 			for tick := time.NewTicker(50 * time.Millisecond); s.WriteData(id, false, []byte("h")) == nil; <-tick.C {
 			}
-			<-drained
 		}), "", 200, nil, 1},
 		{"h2, empty DATA without end", repeats(func(s *session, id uint32) error {
 			s.answer(id, false, ":status", "200")
