@@ -22,7 +22,7 @@ var kinds = map[string]kind{
 	"idempotency-key-missing": {400, "The Idempotency-Key is missing", "Every fire needs an Idempotency-Key header: 1 to 255 visible ASCII characters, chosen by you, the same for every retry of the same event. A CloudEvent needs none: its source and id are its key."},
 	"idempotency-key-invalid": {400, "The Idempotency-Key is invalid", "The key must be one header line of 1 to 255 visible ASCII characters, bare or as a quoted string."},
 	"idempotency-key-reused":  {422, "The Idempotency-Key was used for another event", "One key names one event for as long as it is kept. Bodies are compared as JSON values, so the order of members does not matter."},
-	"vetoed":                  {409, "A receiver vetoed the event", "An inline receiver is asked before an event is stored, and any answer but 2xx, or none in time, is a veto. Nothing was stored and the key is not spent: send the same request again once the reason is gone."},
+	"vetoed":                  {409, "A receiver vetoed the event", "An inline receiver is asked before an event is stored, and any answer but 2xx, or none in time, is a veto; so is whatever an inline function raises. Nothing was stored and the key is not spent: send the same request again once the reason is gone."},
 	"idempotency-key-in-use":  {409, "The Idempotency-Key is in use", "A request with the same key has not finished. Wait as Retry-After says and send the same request again."},
 	"invalid-cursor":          {400, "The cursor is invalid", "A cursor is only good for the list, with the same filters, that gave it."},
 	"unauthorized":            {401, "An API key is needed", "The request carries no API key, or one that is not known here."},

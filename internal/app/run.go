@@ -158,7 +158,7 @@ func (p *Process) build(ctx context.Context, pools *pools, tel *telemetry) (*hou
 			return nil, fmt.Errorf("register the figures: %w", err)
 		}
 	}
-	h.desk = fire.NewDesk(fire.Options{Pool: pools.fire, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake, Eager: h.hasten, After: h.after.Tell, Poll: (&moment.Inline{Courier: h.courier, Book: h.book, Log: p.Log}).Ask, Sealer: sealer, Quota: p.Config.TenantQuota, Backlogs: ledger.New(pools.health).Backlogs})
+	h.desk = fire.NewDesk(fire.Options{Pool: pools.fire, Book: h.book, Log: p.Log, Strict: p.Config.StrictTypes, Committed: h.wake, Eager: h.hasten, After: h.after.Tell, Poll: (&moment.Inline{Courier: h.courier, Book: h.book, Log: p.Log}).Ask, Calling: h.call, Sealer: sealer, Quota: p.Config.TenantQuota, Backlogs: ledger.New(pools.health).Backlogs})
 	h.sentinel = newSentinel(h, p.Config.DisableAfterDead)
 	if err := p.checkLanes(ctx, h.registry); err != nil {
 		return nil, err

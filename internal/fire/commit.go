@@ -67,18 +67,23 @@ func (d *Desk) commit(ctx context.Context, plans []plan, revision int64, lockWai
 		return current, nil
 	}
 	winners, losers := part(plans, won)
-	for _, p := range winners {
-		p.written = recorded[p.id]
-	}
-	d.announce(winners)
-	d.tellAfter(winners)
-	for _, p := range winners {
-		p.answer(Receipt{Event: p.fact(), Owed: p.owed}, nil)
-	}
+	d.stored(winners, recorded)
 	if len(losers) == 0 {
 		return current, nil
 	}
 	return current, d.replay(ctx, losers)
+}
+
+// stored answers plans that were committed, and has everybody told of them.
+func (d *Desk) stored(plans []plan, recorded map[event.ID]written) {
+	for _, p := range plans {
+		p.written = recorded[p.id]
+	}
+	d.announce(plans)
+	d.tellAfter(plans)
+	for _, p := range plans {
+		p.answer(Receipt{Event: p.fact(), Owed: p.owed}, nil)
+	}
 }
 
 func readWon(results pgx.BatchResults, won map[event.ID]bool) (revision int64, err error) {

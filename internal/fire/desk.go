@@ -37,6 +37,7 @@ type Desk struct {
 	after     After
 	poll      Poll
 	eager     func([]ledger.Debt) []ledger.Debt
+	calling   func(context.Context) (Calling, error)
 	strict    bool
 	quota     quota
 	sealer    Sealer
@@ -70,6 +71,8 @@ type Options struct {
 	// Eager, where given, is offered before that what is newly owed to eager receivers, and
 	// answers what it did not take. Committed is not told of what it took. It must not block.
 	Eager func([]ledger.Debt) (left []ledger.Debt)
+	// Calling begins a transaction in which inline functions are called.
+	Calling func(context.Context) (Calling, error)
 }
 
 // Poll asks a target whether an event may be stored: anything but a success is a veto.
@@ -103,6 +106,7 @@ type slip struct {
 	state   atomic.Int32     // waiting, taken or withdrawn
 	written written          // what the database decided, once it has
 	asked   []event.TargetID // inline receivers that agreed
+	alone   bool             // written in a transaction of its own, in which functions are called
 	done    chan struct{}
 	receipt Receipt
 	err     error
@@ -121,7 +125,7 @@ const (
 
 // NewDesk makes a desk; Run must run for fires to be answered.
 func NewDesk(o Options) *Desk {
-	d := &Desk{pool: o.Pool, book: o.Book, sealer: o.Sealer, log: o.Log, committed: o.Committed, eager: o.Eager, after: o.After, poll: o.Poll, strict: o.Strict, in: make(chan *slip, maxQueue), look: make(chan struct{}, 1), stopped: make(chan struct{})}
+	d := &Desk{pool: o.Pool, book: o.Book, sealer: o.Sealer, log: o.Log, committed: o.Committed, eager: o.Eager, after: o.After, poll: o.Poll, calling: o.Calling, strict: o.Strict, in: make(chan *slip, maxQueue), look: make(chan struct{}, 1), stopped: make(chan struct{})}
 	d.quota = quota{most: o.Quota, count: o.Backlogs, log: o.Log, owed: map[string]int{}, added: map[string]int{}}
 	if d.committed == nil {
 		d.committed = func([]event.TargetID) {}
@@ -166,7 +170,11 @@ func (d *Desk) Fire(ctx context.Context, draft *Draft) (Receipt, error) {
 		if r, known, err := d.agreed(ctx, s); known || err != nil {
 			return r, err
 		}
-		r, err := d.submit(ctx, s)
+		write := d.submit
+		if s.alone {
+			write = d.fireAlone
+		}
+		r, err := write(ctx, s)
 		if !errors.Is(err, errUnasked) {
 			return r, err
 		}
@@ -210,10 +218,7 @@ func (d *Desk) submit(ctx context.Context, s *slip) (Receipt, error) {
 	for {
 		select {
 		case <-s.done:
-			if s.err == nil && !s.receipt.Replayed {
-				d.quota.add(s.draft.Tenant, len(s.receipt.Owed))
-			}
-			return s.receipt, s.err
+			return d.counted(s)
 		case <-d.stopped:
 			return d.lastWord(s)
 		case <-late.C:
@@ -224,6 +229,14 @@ func (d *Desk) submit(ctx context.Context, s *slip) (Receipt, error) {
 			return Receipt{}, ctx.Err()
 		}
 	}
+}
+
+// counted is the answer to a slip, of which its tenant's quota knows then.
+func (d *Desk) counted(s *slip) (Receipt, error) {
+	if s.err == nil && !s.receipt.Replayed {
+		d.quota.add(s.draft.Tenant, len(s.receipt.Owed))
+	}
+	return s.receipt, s.err
 }
 
 // hold holds a draft to its type. What this process knows of the type may be old, so the

@@ -156,6 +156,8 @@ type plan struct {
 	owed  []Owed
 	// after are those to be told once it is committed.
 	after []*event.Target
+	// calls are the inline functions to be called in its transaction.
+	calls []*event.Target
 	// retention of its type, when it was fired.
 	retention event.Retention
 }
@@ -175,7 +177,7 @@ func (d *Desk) write(ctx context.Context, slips []*slip, lockWait time.Duration)
 		plans = wideLast(plans)
 		for len(plans) > 0 {
 			n := portion(plans)
-			current, err := d.commit(ctx, plans[:n], revision, lockWait)
+			current, err := d.commitPart(ctx, plans[:n], revision, lockWait)
 			if err != nil {
 				return err
 			}
@@ -190,6 +192,13 @@ func (d *Desk) write(ctx context.Context, slips []*slip, lockWait time.Duration)
 		slips = unanswered(slips)
 	}
 	return nil
+}
+
+func (d *Desk) commitPart(ctx context.Context, plans []plan, revision int64, lockWait time.Duration) (int64, error) {
+	if plans[0].alone {
+		return d.commitAlone(ctx, plans[0], revision, lockWait)
+	}
+	return d.commit(ctx, plans, revision, lockWait)
 }
 
 // reachTimeout bounds the reading of what is newer in the registry. It is generous: ten
@@ -267,7 +276,7 @@ func planOf(s *slip, m *matched) plan {
 	if s.draft.Suppress == nil {
 		to := partModes(m.targets)
 		p.debts, p.owed = owe(s.id, to.owed, time.Now())
-		p.after = to.after
+		p.after, p.calls = to.after, functions(s.inline(m.targets))
 	}
 	return p
 }

@@ -20,7 +20,7 @@ func partModes(targets []*event.Target) (p parted) {
 		switch t.Receiver.Mode {
 		case event.OnCommit:
 			p.after = append(p.after, t)
-		case event.Inline: // asked before: see vote.go
+		case event.Inline: // asked before or meanwhile: see vote.go and alone.go
 		default:
 			p.owed = append(p.owed, t)
 		}

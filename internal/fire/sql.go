@@ -65,6 +65,8 @@ var (
 	sqlCountUnmatched string
 	//go:embed sql/open_checks.sql
 	sqlOpenChecks string
+	//go:embed sql/revision.sql
+	sqlRevision string
 	//go:embed sql/reseal_check.sql
 	sqlResealCheck string
 )

@@ -167,8 +167,8 @@ func (d *Desk) transactOnce(ctx context.Context, t *Together, id event.ID, slips
 	ctx, cancel := context.WithTimeout(ctx, transactTimeout)
 	defer cancel()
 	var plans []plan
-	err = d.fenced(ctx, func(tx pgx.Tx) (err error) {
-		x, plans, err = d.transactIn(ctx, tx, t, id, slips)
+	err = d.within(ctx, slips, func(tx pgx.Tx, c Calling) (err error) {
+		x, plans, err = d.transactIn(ctx, tx, c, t, id, slips)
 		return err
 	})
 	switch {
@@ -185,7 +185,7 @@ func (d *Desk) transactOnce(ctx context.Context, t *Together, id event.ID, slips
 // and more where targets were declared between its prepare and its commit.
 const transactTimeout = time.Minute
 
-func (d *Desk) transactIn(ctx context.Context, tx pgx.Tx, t *Together, id event.ID, slips []*slip) (x Transaction, plans []plan, err error) {
+func (d *Desk) transactIn(ctx context.Context, tx pgx.Tx, c Calling, t *Together, id event.ID, slips []*slip) (x Transaction, plans []plan, err error) {
 	var revision int64
 	var won bool
 	args := pgx.NamedArgs{"producer": int32(t.Producer), "key": t.Key, "id": [16]byte(id), "hash": t.Body[:]}
@@ -199,6 +199,11 @@ func (d *Desk) transactIn(ctx context.Context, tx pgx.Tx, t *Together, id event.
 		return x, nil, err
 	}
 	x = Transaction{ID: id, State: event.Committed, Tenant: t.Tenant, producer: t.Producer, key: t.Key}
+	if c != nil {
+		if plans, err = d.callTogether(ctx, c, slips); err != nil {
+			return x, nil, err
+		}
+	}
 	if t.Prepare {
 		if err := d.allAsked(slips); err != nil {
 			return x, nil, err
@@ -206,8 +211,10 @@ func (d *Desk) transactIn(ctx context.Context, tx pgx.Tx, t *Together, id event.
 		x.State, x.Prepared, x.Held = event.Prepared, true, t.Drafts
 		return x, nil, d.holdBack(ctx, tx, t, &x)
 	}
-	if plans, err = d.planTogether(slips); err != nil {
-		return x, nil, err
+	if c == nil {
+		if plans, _, err = d.planTogether(slips); err != nil {
+			return x, nil, err
+		}
 	}
 	if err := d.writeTogether(ctx, tx, plans, &x); err != nil {
 		return x, nil, err
@@ -218,38 +225,31 @@ func (d *Desk) transactIn(ctx context.Context, tx pgx.Tx, t *Together, id event.
 }
 
 // planTogether is plan for events that are refused together.
-func (d *Desk) planTogether(slips []*slip) ([]plan, error) {
-	found, _ := d.match(slips)
-	plans, debts := make([]plan, len(slips)), 0
+func (d *Desk) planTogether(slips []*slip) (plans []plan, revision int64, err error) {
+	found, revision := d.match(slips)
+	plans = make([]plan, len(slips))
+	debts := 0
 	for i, s := range slips {
 		if err := d.heldTo(s, found[i].kind); err != nil {
-			return nil, PartError{i, err}
+			return nil, 0, PartError{i, err}
 		}
 		if len(s.unasked(found[i].targets)) > 0 {
-			return nil, errUnasked
+			return nil, 0, errUnasked
 		}
 		plans[i] = planOf(s, &found[i])
 		if debts += len(plans[i].debts); debts > maxFanOut {
-			return nil, ErrTooWide
+			return nil, 0, ErrTooWide
 		}
 	}
-	return plans, nil
+	return plans, revision, nil
 }
 
 // writeTogether writes the events and what is owed for them, whose key was spent in this
 // transaction of the database, or is decided in it.
 func (d *Desk) writeTogether(ctx context.Context, tx pgx.Tx, plans []plan, x *Transaction) error {
-	var b pgx.Batch
-	b.Queue(sqlWriteEvents, turn(plans).eventArgs())
-	ledger.Owe(&b, debtsOf(plans))
-	results := tx.SendBatch(ctx, &b)
-	defer results.Close()
-	recorded, err := readRecorded(results)
+	recorded, err := writeEvents(ctx, tx, plans)
 	if err != nil {
 		return err
-	}
-	if err := results.Close(); err != nil {
-		return fmt.Errorf("write events: %w", err)
 	}
 	owes := make([]json.RawMessage, len(plans))
 	x.Receipts, x.events = make([]Receipt, len(plans)), make([]event.ID, len(plans))
@@ -261,6 +261,23 @@ func (d *Desk) writeTogether(ctx context.Context, tx pgx.Tx, plans []plan, x *Tr
 	}
 	x.owes, err = json.Marshal(owes)
 	return err
+}
+
+// writeEvents writes the events of plans and what is owed for them.
+func writeEvents(ctx context.Context, tx pgx.Tx, plans []plan) (map[event.ID]written, error) {
+	var b pgx.Batch
+	b.Queue(sqlWriteEvents, turn(plans).eventArgs())
+	ledger.Owe(&b, debtsOf(plans))
+	results := tx.SendBatch(ctx, &b)
+	defer results.Close()
+	recorded, err := readRecorded(results)
+	if err != nil {
+		return nil, err
+	}
+	if err := results.Close(); err != nil {
+		return nil, fmt.Errorf("write events: %w", err)
+	}
+	return recorded, nil
 }
 
 func (d *Desk) writeTransaction(ctx context.Context, tx pgx.Tx, x *Transaction, checkAfter *time.Duration) error {

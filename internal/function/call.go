@@ -57,8 +57,16 @@ func (c *Call) run(ctx context.Context, to *event.Receiver) (argument []byte, er
 	if c.tx, err = c.conn.Begin(ctx); err != nil {
 		return nil, err
 	}
+	return c.invoke(ctx, to)
+}
+
+// invoke calls the function in the transaction that is open.
+func (c *Call) invoke(ctx context.Context, to *event.Receiver) (argument []byte, err error) {
 	actor, metadata, err := c.bound(ctx, to)
 	if err != nil {
+		return nil, err
+	}
+	if actor, metadata, err = c.unstored(actor, metadata); err != nil {
 		return nil, err
 	}
 	argument, about, err := arguments(c.claim, actor, metadata)
@@ -153,16 +161,23 @@ func (c *Call) Acknowledge(ctx context.Context, worker event.WorkerID, e ledger.
 // record writes the success, with our own rights and settings. kept says that the function
 // left something on the connection.
 func (c *Call) record(ctx context.Context, worker event.WorkerID, e ledger.Entry) (recorded, kept bool, err error) {
-	if _, err := c.tx.Exec(ctx, tidy); err != nil {
-		return false, false, err
-	}
-	var prepared int
-	var unlocked string
-	if err := c.tx.QueryRow(ctx, sqlLeftovers).Scan(&unlocked, &prepared); err != nil {
+	if kept, err = c.tidy(ctx); err != nil {
 		return false, false, err
 	}
 	recorded, err = ledger.RecordIn(ctx, c.tx, worker, e)
-	return recorded, prepared > 0, err
+	return recorded, kept, err
+}
+
+// tidy gives the transaction back our own rights and settings. kept says that the function
+// left something on the connection.
+func (c *Call) tidy(ctx context.Context) (kept bool, err error) {
+	if _, err := c.tx.Exec(ctx, tidy); err != nil {
+		return false, err
+	}
+	var prepared int
+	var unlocked string
+	err = c.tx.QueryRow(ctx, sqlLeftovers).Scan(&unlocked, &prepared)
+	return prepared > 0, err
 }
 
 // undone reports whether an error of a commit says that it did not take place. A session

@@ -37,15 +37,24 @@ const (
 // Take has a connection for one call of the claim's function, as soon as there is one. Its
 // error is that there was none until the context ended. The call must be ended.
 func (c *Caller) Take(ctx context.Context, claim *event.Claim) (*Call, error) {
+	conn, err := c.acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("wait for a connection to call %s on: %w", claim.To.Receiver.Function, err)
+	}
+	return &Call{caller: c, claim: claim, conn: conn, clean: true}, nil
+}
+
+// acquire waits for a connection, over failures too, until the context ends.
+func (c *Caller) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	for {
 		conn, err := c.pool.Acquire(ctx)
 		if err == nil {
-			return &Call{caller: c, claim: claim, conn: conn, clean: true}, nil
+			return conn, nil
 		}
 		select {
 		case <-time.After(reconnectPause):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for a connection to call %s on: %w", claim.To.Receiver.Function, err)
+			return nil, err
 		}
 	}
 }

@@ -1,0 +1,2 @@
+-- fire: what the registry is by now. One row.
+SELECT revision FROM eventsvc.registry;
