@@ -16,11 +16,11 @@ func guarded(t testing.TB) (*process, *pgxpool.Pool) {
 	t.Helper()
 	url := pgtest.URL(t)
 	db := pgtest.Open(t, url)
-	for _, sql := range []string{`CREATE SCHEMA app`, `CREATE TABLE app.seen (id text, n int)`, `CREATE SEQUENCE app.runs`, `CREATE TABLE app.late (n int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)`,
+	for _, sql := range []string{`CREATE SCHEMA app`, `CREATE TABLE app.seen (id text, n int, path text)`, `CREATE SEQUENCE app.runs`, `CREATE TABLE app.late (n int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)`,
 		`CREATE FUNCTION app.guard(event jsonb, context jsonb) RETURNS void LANGUAGE plpgsql AS $f$
 			BEGIN
 				PERFORM nextval('app.runs');
-				INSERT INTO app.seen VALUES (event ->> 'id', (event #>> '{data,n}')::int);
+				INSERT INTO app.seen VALUES (event ->> 'id', (event #>> '{data,n}')::int, current_setting('search_path'));
 				PERFORM set_config('statement_timeout', '7777ms', false), set_config('search_path', 'app', false);
 				CASE event #>> '{data,does}'
 				WHEN 'refuse' THEN RAISE EXCEPTION E'out of\nstock' USING DETAIL = 'private', ERRCODE = '23514';
@@ -59,6 +59,9 @@ func kept(t testing.TB, db *pgxpool.Pool, what string, events, seen int) {
 	}
 	if n := count(t, db, `SELECT count(*) FROM app.seen`); n != seen {
 		t.Errorf("%s: the function's writes are %d, want %d", what, n, seen)
+	}
+	if n := count(t, db, `SELECT count(*) FROM app.seen WHERE path = 'app'`); n != 0 {
+		t.Errorf("%s: %d calls met settings of an earlier one", what, n)
 	}
 }
 
