@@ -7,6 +7,7 @@ import (
 
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/pgtest"
+	"github.com/jackc/pgx/v5"
 )
 
 // F37: whatever a function does to its session, the row is right and the next call finds
@@ -175,32 +176,57 @@ func TestOfTwoThatDeadlockOneIsAnOrdinaryFailure(t *testing.T) {
 	h := open(t, pgtest.URL(t), "")
 	h.to.Receiver.Timeout = 20 * time.Second
 	h.exec(t, `CREATE TABLE app.held (a int); INSERT INTO app.held VALUES (1), (2)`)
-	tx, err := h.pool.Begin(t.Context())
-	if err != nil {
+	other, gate := h.begin(t), h.begin(t)
+	if _, err := other.Exec(t.Context(), `SET LOCAL deadlock_timeout = '1min'; UPDATE app.held SET a = a WHERE a = 1`); err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.Background())
-	if _, err := tx.Exec(t.Context(), `SET LOCAL deadlock_timeout = '1min'; UPDATE app.held SET a = a WHERE a = 1`); err != nil {
+	if _, err := gate.Exec(t.Context(), `SELECT pg_advisory_xact_lock(1)`); err != nil {
 		t.Fatal(err)
 	}
-	// The function has the second row, which the other waits for, and asks for the first.
-	h.body(t, `UPDATE app.held SET a = a WHERE a = 2; PERFORM pg_sleep(0.5); UPDATE app.held SET a = a WHERE a = 1;`)
+	// The function has the second row, and asks for the first once the other waits for that:
+	// who asks last looks for the deadlock, and the other does not look.
+	h.body(t, `UPDATE app.held SET a = a WHERE a = 2; PERFORM pg_advisory_xact_lock(1); UPDATE app.held SET a = a WHERE a = 1;`)
 	c := h.owe(t, `{}`)
 	call := h.take(t, c)
-	made := make(chan event.Verdict, 1)
+	made, had := make(chan event.Verdict, 1), make(chan error, 1)
 	go func() { made <- call.Make(context.Background()) }()
-	await(t, func() bool {
-		var n int
-		err := h.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE relation = 'app.held'::regclass AND mode = 'RowExclusiveLock'`).Scan(&n)
-		return err == nil && n == 2
-	})
-	if _, err := tx.Exec(t.Context(), `UPDATE app.held SET a = a WHERE a = 2`); err != nil {
-		t.Errorf("the other: %v", err)
+	h.awaitWaiting(t, "advisory")
+	go func() {
+		_, err := other.Exec(context.Background(), `UPDATE app.held SET a = a WHERE a = 2`)
+		had <- err
+	}()
+	h.awaitWaiting(t, "transactionid")
+	if err := gate.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	if v := <-made; v.Class != "sql:40P01" || v.Ruling != event.Failure {
 		t.Errorf("got %+v", v)
 	}
+	if err := <-had; err != nil {
+		t.Errorf("the other: %v", err)
+	}
 	h.wants(t, c, event.Claimed, 0)
+}
+
+// begin opens a transaction that is rolled back when the test ends.
+func (h *house) begin(t *testing.T) pgx.Tx {
+	t.Helper()
+	tx, err := h.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	return tx
+}
+
+// awaitWaiting returns once somebody waits for a lock of a kind.
+func (h *house) awaitWaiting(t *testing.T, kind string) {
+	t.Helper()
+	await(t, func() bool {
+		var waits bool
+		err := h.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event = $1)`, kind).Scan(&waits)
+		return err == nil && waits
+	})
 }
 
 // A function that takes its own claim away has nothing acknowledged, and so nothing
