@@ -1,4 +1,15 @@
+-- Takes firing in SQL away. What is not matched yet would be owed to nobody, so a relay must
+-- have matched it before.
 SET LOCAL lock_timeout = '3s';
+LOCK TABLE eventsvc.unmatched IN ACCESS EXCLUSIVE MODE;
+DO $$
+DECLARE
+  waiting constant bigint := (SELECT count(*) FROM eventsvc.unmatched WHERE refused IS NULL);
+BEGIN
+  IF waiting > 0 THEN
+    RAISE EXCEPTION '% events that were fired in SQL are not matched yet; have a relay run until they are', waiting;
+  END IF;
+END $$;
 DROP FUNCTION eventsvc.cancel(text, text);
 DROP FUNCTION eventsvc.withdraw(uuid[]);
 DROP FUNCTION eventsvc.fire(text, jsonb, text, text, text, text, timestamptz, jsonb, text, text, jsonb, text, text);

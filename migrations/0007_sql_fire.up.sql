@@ -269,7 +269,8 @@ BEGIN
   RETURN n;
 END $$;
 
--- allow lets a role fire and cancel, and nothing else: it needs no right on any table.
+-- allow lets a role fire and cancel, and nothing else: it needs no right on any table. It
+-- is a producer from then on, so that its first fires do not wait for each other.
 CREATE FUNCTION eventsvc.allow(role name) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -279,6 +280,7 @@ BEGIN
   FOR f IN SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'eventsvc'::regnamespace AND p.proname IN ('fire', 'cancel') LOOP
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', f, role);
   END LOOP;
+  INSERT INTO eventsvc.producers (owner) VALUES ('sql:' || role) ON CONFLICT DO NOTHING;
 END $$;
 
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA eventsvc FROM PUBLIC;

@@ -108,9 +108,38 @@ func MigrateUp(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error 
 	})
 }
 
-// MigrateDown takes the last steps migrations back.
+// MigrateDown takes the last steps migrations back. One that would lose what waits refuses;
+// then it and those before it stay.
 func MigrateDown(ctx context.Context, pool *pgxpool.Pool, steps int, log *slog.Logger) error {
-	return migrating(ctx, pool, log, func(m *migrate.Migrate) error { return m.Steps(-steps) })
+	return migrating(ctx, pool, log, func(m *migrate.Migrate) error {
+		err := m.Steps(-steps)
+		if err == nil || errors.Is(err, migrate.ErrNoChange) {
+			return err
+		}
+		return errors.Join(err, stepBack(m))
+	})
+}
+
+// stepBack clears the mark of a migration that could not be taken back, which golang-migrate
+// leaves at the version below: the file ran in one transaction, so its version is true still.
+func stepBack(m *migrate.Migrate) error {
+	below, dirty, err := m.Version()
+	if errors.Is(err, migrate.ErrNilVersion) {
+		below, dirty, err = 0, true, nil
+	}
+	if err != nil || !dirty {
+		return err
+	}
+	names, err := upFiles()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if v := versionOf(name); v > below {
+			return m.Force(int(v))
+		}
+	}
+	return nil
 }
 
 // MigrateRepair clears the mark of a migration that failed. Each file runs in one

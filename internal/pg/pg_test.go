@@ -97,6 +97,37 @@ func TestMigrationsCanBeTakenBack(t *testing.T) {
 	}
 }
 
+// What waits for a decision, or for its receivers, is not dropped with its table.
+func TestAMigrationIsNotTakenBackOverWhatWaits(t *testing.T) {
+	pool := pgtest.New(t)
+	for _, c := range []struct{ table, waits, goes, says string }{
+		{"unmatched", `INSERT INTO eventsvc.unmatched (event_id) VALUES (gen_random_uuid())`, `UPDATE eventsvc.unmatched SET refused = 'x'`, "1 events that were fired in SQL are not matched yet"},
+		{"transactions", `INSERT INTO eventsvc.transactions (id, producer, key, prepared, state, held) VALUES (gen_random_uuid(), 0, 'k', true, 'prepared', '[]')`, `DELETE FROM eventsvc.transactions`, "1 transactions are prepared or in doubt"},
+	} {
+		if _, err := pool.Exec(t.Context(), c.waits); err != nil {
+			t.Fatal(err)
+		}
+		err := pg.MigrateDown(t.Context(), pool, 100, quiet)
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("got %v, want %q", err, c.says)
+		}
+		status, err := pg.Status(t.Context(), pool)
+		if err != nil || status.Dirty {
+			t.Errorf("got %+v, %v", status, err)
+		}
+		var stands bool
+		if err := pool.QueryRow(t.Context(), `SELECT to_regclass('eventsvc.' || $1) IS NOT NULL`, c.table).Scan(&stands); err != nil || !stands {
+			t.Errorf("%s is gone, %v", c.table, err)
+		}
+		if _, err := pool.Exec(t.Context(), c.goes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := pg.MigrateUp(t.Context(), pool, quiet); err != nil {
+		t.Errorf("up again: %v", err)
+	}
+}
+
 func TestADirtySchemaSaysWhatToDoAndCanBeRepaired(t *testing.T) {
 	pool := pgtest.New(t)
 	if _, err := pool.Exec(t.Context(), `UPDATE public.eventsvc_migrations SET dirty = true`); err != nil {
