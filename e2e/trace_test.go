@@ -60,3 +60,19 @@ func TestAnAttemptIsTracedAndLinkedToItsEventsCreation(t *testing.T) {
 		}
 	}
 }
+
+// Who is told after the commit is told in the trace that the event came in with.
+func TestAReceiverThatIsToldAfterTheCommitIsPartOfTheEventsTrace(t *testing.T) {
+	t.Parallel()
+	p, s := start(t, pgtest.URL(t), nil, "serve"), open(t, nil)
+	p.declare(t, "r", `{"events":["*"],"url":"`+s.URL+`","mode":"on_commit"}`)
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	p.call(t, "POST", "/v1/events", `{"type":"a.b","data":1}`, "Idempotency-Key", "k", "traceparent", "00-"+trace+"-b7ad6b7169203331-01", "tracestate", "vendor=secret")
+	if w := s.next(t); !strings.HasPrefix(w.header.Get("Traceparent"), "00-"+trace+"-") || w.header.Get("Tracestate") != "" {
+		t.Errorf("with a trace: %v", w.header)
+	}
+	p.call(t, "POST", "/v1/events", `{"type":"a.b","data":2}`, "Idempotency-Key", "l", "traceparent", "00-nonsense-01")
+	if w := s.next(t); strings.Contains(w.header.Get("Traceparent"), "nonsense") {
+		t.Errorf("with one that cannot be read: %v", w.header)
+	}
+}

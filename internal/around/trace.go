@@ -64,6 +64,15 @@ func endSpan(span trace.Span, r *event.Result) {
 	span.End()
 }
 
+// Within is a context in the trace that an event was created in, for what is called in its
+// time: whoever is called is then a part of that trace, where an attempt has one of its own.
+func Within(ctx context.Context, traceParent string) context.Context {
+	if created := creation(traceParent); created.IsValid() {
+		return trace.ContextWithRemoteSpanContext(ctx, created)
+	}
+	return ctx
+}
+
 // creation is the span context of a traceparent; one that cannot be read is none.
 func creation(traceParent string) trace.SpanContext {
 	if traceParent == "" {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eventsvc/eventsvc/internal/around"
 	"github.com/eventsvc/eventsvc/internal/event"
 )
 
@@ -134,9 +135,9 @@ func (a *After) next(ok bool) (t telling, more bool) {
 	return t, true
 }
 
-// tell makes one request. What it comes to is logged and goes no further.
+// tell makes one request, in the trace of its event. What it comes to is logged and goes no further.
 func (a *After) tell(t telling) event.Verdict {
-	v := ask(a.live, a.courier, a.book.Target(t.to), t.event, a.log)
+	v := ask(around.Within(a.live, t.event.TraceParent), a.courier, a.book.Target(t.to), t.event, a.log)
 	if v.Ruling != event.Success {
 		a.log.Warn(fmt.Sprintf("receiver %s, told after the commit, failed event %s with %s; it is not told again", t.key, t.event.ID.Text(event.EventPrefix), v.Class),
 			"verdict", v.Ruling, "why", v.Reason)
