@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/pgtest"
@@ -230,26 +229,7 @@ func TestACallersRoleNeedsNothingButToFireAndCancel(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	db := pgtest.Open(t, url)
-	role := "shop_" + strings.ToLower(event.NewID(time.Now()).Text("x")[2:12])
-	for _, sql := range []string{`CREATE ROLE ` + role + ` LOGIN`, `SELECT eventsvc.allow('` + role + `')`} {
-		if _, err := db.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		db.Exec(context.WithoutCancel(t.Context()), `DROP OWNED BY `+role)
-		db.Exec(context.WithoutCancel(t.Context()), `DROP ROLE `+role)
-	})
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.ConnConfig.User = role
-	as, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer as.Close()
+	role, as := shopRole(t, db, url)
 	var id string
 	for _, data := range []string{`'1'`, `'1'::json`, `'1'::jsonb`} {
 		id = fired(t, as, `SELECT eventsvc.fire('a.b', `+data+`, key => 'k')`)
