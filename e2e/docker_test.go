@@ -63,63 +63,145 @@ func TestTheServiceRunsOverAContainersDatabase(t *testing.T) {
 // docker compose up, from a fresh checkout.
 func TestComposeUpServesAndDelivers(t *testing.T) {
 	engine(t)
-	dir, project := checkout(t), fmt.Sprintf("eventsvc-e2e-%d", os.Getpid())
-	port := freePort(t)
-	compose := composeCommand(t)
-	run := func(args ...string) (string, error) {
+	c := compose(t, nil)
+	hardened(t, c.container(t, "eventsvc"))
+	at, got := c.outside(t)
+	c.declare(t, "r", `{"events":["*"],"url":"`+at+`"}`)
+	id := c.fire(t, "k", `{"type":"a.b","data":1}`).at("deliveries.0.id")
+	if h := c.arrived(t, got, id); h.Get("Webhook-Id") != id || !strings.HasPrefix(h.Get("Webhook-Signature"), "v1,") {
+		t.Errorf("got %v", h)
+	}
+	c.settled(t, id, "succeeded")
+}
+
+// The profile nats: a broker and a worker, each killed and started again.
+func TestComposeRunsWorkersOverNATS(t *testing.T) {
+	engine(t)
+	standInForNATS(t)
+	c := compose(t, []string{"EVENTSVC_NATS_URL=nats://nats:4222"}, "--profile", "nats")
+	hardened(t, c.container(t, "worker"))
+	at, got := c.outside(t)
+	c.declare(t, "r", `{"events":["*"],"site":"task","url":"`+at+`"}`)
+	for _, key := range []string{"before", "after"} {
+		id := c.fire(t, key, `{"type":"a.b","data":1}`).at("deliveries.0.id")
+		if h := c.arrived(t, got, id); h.Get("Webhook-Id") != id {
+			t.Errorf("%s: got %v", key, h)
+		}
+		c.settled(t, id, "succeeded")
+		for _, service := range []string{"nats", "worker"} {
+			container := c.container(t, service)
+			for _, verb := range []string{"kill", "start"} {
+				if out, err := exec.Command("docker", verb, container).CombinedOutput(); err != nil {
+					t.Fatalf("%s %s: %v: %s", verb, service, err, out)
+				}
+			}
+		}
+	}
+}
+
+// composed is the service as docker compose runs it.
+type composed struct {
+	*process
+	run func(args ...string) (string, error)
+}
+
+// compose brings a project up, with an environment and flags, and waits until it is ready.
+func compose(t *testing.T, env []string, flags ...string) *composed {
+	t.Helper()
+	dir, port := checkout(t), freePort(t)
+	command := append(composeCommand(t), "-p", fmt.Sprintf("eventsvc-e2e-%d", os.Getpid()))
+	command = append(command, flags...)
+	c := &composed{process: &process{base: fmt.Sprint("http://127.0.0.1:", port)}}
+	c.run = func(args ...string) (string, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, compose[0], append(append(compose[1:len(compose):len(compose)], "-p", project), args...)...)
+		cmd := exec.CommandContext(ctx, command[0], append(command[1:len(command):len(command)], args...)...)
 		cmd.Dir = dir
-		cmd.Env = append(bare(), fmt.Sprint("EVENTSVC_PORT=", port))
+		cmd.Env = append(append(bare(), fmt.Sprint("EVENTSVC_PORT=", port)), env...)
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			logs, _ := run("logs", "--tail", "50")
+			logs, _ := c.run("logs", "--tail", "50")
 			t.Log(logs)
 		}
-		if out, err := run("down", "-v", "--remove-orphans"); err != nil {
+		if out, err := c.run("down", "-v", "--remove-orphans"); err != nil {
 			t.Errorf("down: %v: %s", err, out)
 		}
 	})
-	if out, err := run("up", "-d", "--build"); err != nil {
+	if out, err := c.run("up", "-d", "--build"); err != nil {
 		t.Fatalf("up: %v: %s", err, out)
 	}
-	p := &process{base: fmt.Sprint("http://127.0.0.1:", port)}
-	eventually(t, func() bool { a, err := p.try("GET", "/readyz", ""); return err == nil && a.status == 200 }, func() string { return "never ready" })
+	eventually(t, func() bool { a, err := c.try("GET", "/readyz", ""); return err == nil && a.status == 200 }, func() string { return "never ready" })
+	return c
+}
 
-	container, err := run("ps", "-q", "eventsvc")
+func (c *composed) container(t *testing.T, service string) string {
+	t.Helper()
+	id, err := c.run("ps", "-q", service)
 	if err != nil {
-		t.Fatal(err, container)
+		t.Fatal(err, id)
 	}
-	hardened(t, strings.TrimSpace(container))
+	return strings.TrimSpace(id)
+}
 
-	// The receiver runs on the host, where the container reaches it by the gateway's name.
-	got := make(chan http.Header, 1)
-	receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
+// outside is a receiver on the host, which containers reach by the gateway's name.
+func (c *composed) outside(t *testing.T) (url string, got <-chan http.Header) {
+	t.Helper()
+	heard := make(chan http.Header, 100)
+	receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { heard <- r.Header }))
 	receiver.Listener.Close()
+	var err error
 	if receiver.Listener, err = net.Listen("tcp", net.JoinHostPort(gateway(t), "0")); err != nil {
 		t.Fatal(err)
 	}
 	receiver.Start()
-	defer receiver.Close()
-	_, at, err := net.SplitHostPort(receiver.Listener.Addr().String())
+	t.Cleanup(receiver.Close)
+	_, port, err := net.SplitHostPort(receiver.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.declare(t, "r", `{"events":["*"],"url":"http://host.docker.internal:`+at+`/"}`)
-	id := p.fire(t, "k", `{"type":"a.b","data":1}`).at("deliveries.0.id")
+	return "http://host.docker.internal:" + port + "/", heard
+}
+
+func (c *composed) arrived(t *testing.T, got <-chan http.Header, id string) http.Header {
+	t.Helper()
 	select {
 	case h := <-got:
-		if h.Get("Webhook-Id") != id || !strings.HasPrefix(h.Get("Webhook-Signature"), "v1,") {
-			t.Errorf("got %v", h)
-		}
+		return h
 	case <-time.After(30 * time.Second):
-		t.Fatalf("no webhook arrives: %s", p.call(t, "GET", "/v1/deliveries/"+id, "").text)
+		t.Fatalf("no webhook arrives: %s", c.call(t, "GET", "/v1/deliveries/"+id, "").text)
+		return nil
 	}
-	p.settled(t, id, "succeeded")
+}
+
+// standInForNATS builds the broker from its own module under the name that the compose file
+// gives it, where no registry can be asked for the image.
+func standInForNATS(t *testing.T) {
+	t.Helper()
+	file, err := os.ReadFile("../docker-compose.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(file), "image: nats:")
+	tag, _, _ := strings.Cut(rest, "\n")
+	image := "nats:" + tag
+	if exec.Command("docker", "image", "inspect", image).Run() == nil || exec.Command("docker", "pull", "-q", image).Run() == nil {
+		return
+	}
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "nats-server"), "github.com/nats-io/nats-server/v2")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build nats-server: %v: %s", err, out)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte("FROM scratch\nCOPY nats-server /nats-server\nENTRYPOINT [\"/nats-server\"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("docker", "build", "-q", "-t", image, dir).CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v: %s", image, err, out)
+	}
 }
 
 // checkout copies what a clone would hold.
