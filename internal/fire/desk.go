@@ -113,7 +113,10 @@ type slip struct {
 }
 
 func newSlip(draft *Draft, kind *registry.Kind) *slip {
-	id := event.NewID(time.Now())
+	id := draft.ID
+	if id == (event.ID{}) {
+		id = event.NewID(time.Now())
+	}
 	return &slip{draft: draft, kind: kind, matched: draft.occasion(), id: id, spent: id, done: make(chan struct{})}
 }
 

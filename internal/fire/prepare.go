@@ -14,6 +14,7 @@ import (
 
 // heldDraft is how a draft is kept until its transaction is decided.
 type heldDraft struct {
+	ID          string      `json:"id"`
 	Type        string      `json:"type"`
 	Data        []byte      `json:"data"`
 	Facts       event.Facts `json:"facts"`
@@ -24,7 +25,7 @@ type heldDraft struct {
 func encodeHeld(drafts []*Draft) ([]byte, error) {
 	held := make([]heldDraft, len(drafts))
 	for i, d := range drafts {
-		held[i] = heldDraft{d.Type, d.Data, d.Facts, d.TraceParent, d.Bound}
+		held[i] = heldDraft{d.ID.Text(event.EventPrefix), d.Type, d.Data, d.Facts, d.TraceParent, d.Bound}
 	}
 	encoded, err := json.Marshal(held)
 	if err != nil {
@@ -43,7 +44,11 @@ func (x *Transaction) decodeHeld() ([]*Draft, error) {
 	}
 	drafts := make([]*Draft, len(held))
 	for i, h := range held {
-		drafts[i] = &Draft{Producer: x.producer, Key: x.key, Type: h.Type, Data: h.Data, Facts: h.Facts, TraceParent: h.TraceParent, Bound: h.Bound}
+		id, err := event.ParseID(event.EventPrefix, h.ID)
+		if err != nil {
+			return nil, fmt.Errorf("read what is held: %w", err)
+		}
+		drafts[i] = &Draft{ID: id, Producer: x.producer, Key: x.key, Type: h.Type, Data: h.Data, Facts: h.Facts, TraceParent: h.TraceParent, Bound: h.Bound}
 	}
 	return drafts, nil
 }

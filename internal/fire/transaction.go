@@ -150,6 +150,9 @@ func (d *Desk) holdTogether(ctx context.Context, t *Together) ([]*slip, error) {
 			return nil, PartError{i, err}
 		}
 		slips[i] = newSlip(draft, kind)
+		if t.Prepare {
+			draft.ID = slips[i].id
+		}
 		wanting, _ := d.book.Match(slips[i].matched)
 		if draft.Suppress == nil {
 			debts += len(wanting)
