@@ -35,8 +35,8 @@ func (c *Caller) Open(ctx context.Context) (*Inline, error) {
 	return i, nil
 }
 
-// Tx is the transaction. Between calls it has our own rights, and the settings that a
-// session begins with.
+// Tx is the transaction. After a call it has our own rights, whatever the function has set,
+// and looks for names in pg_catalog alone.
 func (i *Inline) Tx() pgx.Tx { return i.call.tx }
 
 // Check says why no function can be called with an event, or nil.

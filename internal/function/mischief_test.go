@@ -10,24 +10,27 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// mischief is what a function can do to its session.
+var mischief = map[string]string{
+	"settings":        `PERFORM set_config('search_path', 'evil', false), set_config('work_mem', '99MB', false), set_config('statement_timeout', '0', false), set_config('TimeZone', 'Asia/Tokyo', false);`,
+	"local settings":  `PERFORM set_config('search_path', 'evil', true), set_config('default_transaction_read_only', 'on', false);`,
+	"a role":          `SET ROLE pg_monitor;`,
+	"an evil path":    `CREATE SCHEMA evil; CREATE FUNCTION evil.now() RETURNS timestamptz LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''called with your rights''; END'; SET search_path = evil, pg_catalog;`,
+	"session locks":   `PERFORM pg_advisory_lock(7), pg_advisory_lock_shared(8);`,
+	"listening":       `LISTEN app_channel;`,
+	"a temp table":    `CREATE TEMP TABLE owed (id int); CREATE TEMP TABLE left_behind (a int);`,
+	"a cursor":        `EXECUTE 'DECLARE c CURSOR WITH HOLD FOR SELECT 1';`,
+	"a prepared name": `EXECUTE 'PREPARE p AS SELECT 1';`,
+	"no names at all": `EXECUTE 'DEALLOCATE ALL';`,
+	"a sequence":      `CREATE SEQUENCE IF NOT EXISTS app.s; PERFORM nextval('app.s');`,
+	"notices":         `FOR i IN 1..2000 LOOP RAISE NOTICE '%', repeat('x', 1000); END LOOP;`,
+}
+
 // F37: whatever a function does to its session, the row is right and the next call finds
 // nothing of it.
 func TestMischiefLeavesNothingBehind(t *testing.T) {
 	url := pgtest.URL(t)
-	for name, does := range map[string]string{
-		"settings":        `PERFORM set_config('search_path', 'evil', false), set_config('work_mem', '99MB', false), set_config('statement_timeout', '0', false), set_config('TimeZone', 'Asia/Tokyo', false);`,
-		"local settings":  `PERFORM set_config('search_path', 'evil', true), set_config('default_transaction_read_only', 'on', false);`,
-		"a role":          `SET ROLE pg_monitor;`,
-		"an evil path":    `CREATE SCHEMA evil; CREATE FUNCTION evil.now() RETURNS timestamptz LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''called with your rights''; END'; SET search_path = evil, pg_catalog;`,
-		"session locks":   `PERFORM pg_advisory_lock(7), pg_advisory_lock_shared(8);`,
-		"listening":       `LISTEN app_channel;`,
-		"a temp table":    `CREATE TEMP TABLE owed (id int); CREATE TEMP TABLE left_behind (a int);`,
-		"a cursor":        `EXECUTE 'DECLARE c CURSOR WITH HOLD FOR SELECT 1';`,
-		"a prepared name": `EXECUTE 'PREPARE p AS SELECT 1';`,
-		"no names at all": `EXECUTE 'DEALLOCATE ALL';`,
-		"a sequence":      `CREATE SEQUENCE IF NOT EXISTS app.s; PERFORM nextval('app.s');`,
-		"notices":         `FOR i IN 1..2000 LOOP RAISE NOTICE '%', repeat('x', 1000); END LOOP;`,
-	} {
+	for name, does := range mischief {
 		for _, ending := range []string{"", "RAISE EXCEPTION 'and then fails';"} {
 			t.Run(name+" "+ending, func(t *testing.T) {
 				h := openAnew(t, url)
@@ -53,6 +56,49 @@ func TestMischiefLeavesNothingBehind(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The same where it is called in a fire's transaction, which goes on with our own rights and
+// settings after it.
+func TestMischiefInAFiresTransactionLeavesNothingBehind(t *testing.T) {
+	url := pgtest.URL(t)
+	for name, does := range mischief {
+		for _, ending := range []string{"", "RAISE EXCEPTION 'and then fails';"} {
+			t.Run(name+" "+ending, func(t *testing.T) {
+				h := openAnew(t, url)
+				h.body(t, does+ending)
+				i, err := h.Open(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer i.End()
+				v := i.Attempt(t.Context(), h.owe(t, `{}`))
+				if (v.Ruling == event.Success) != (ending == "") {
+					t.Fatalf("got %+v", v)
+				}
+				if ending == "" {
+					const ours = "ours=true lock_timeout=0 search_path=pg_catalog statement_timeout=5000"
+					if self := selfOf(t, i.Tx()); self != ours {
+						t.Errorf("it goes on as %s, want %s", self, ours)
+					}
+					if err := i.Commit(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				i.End()
+				h.isClean(t)
+			})
+		}
+	}
+}
+
+// selfOf is whose rights a transaction has, and what is set in it.
+func selfOf(t *testing.T, tx pgx.Tx) (self string) {
+	t.Helper()
+	if err := tx.QueryRow(t.Context(), `SELECT 'ours=' || (current_user = session_user) || ' ' || string_agg(name || '=' || setting, ' ' ORDER BY name) FROM pg_settings WHERE source = 'session' AND name <> 'application_name' OR name IN ('search_path', 'lock_timeout', 'statement_timeout')`).Scan(&self); err != nil {
+		t.Fatal(err)
+	}
+	return self
 }
 
 // openAnew is open on one database again and again.
