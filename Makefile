@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --warn-undefined-variables --no-builtin-rules
 
-.PHONY: help build test test-race check fmt vet lint openapi openapi-check migrate-new run up down e2e bench bench-isolation cover clean
+.PHONY: help build test test-race check fmt vet lint openapi openapi-check migrate-new run up down e2e bench bench-go bench-isolation cover clean
 
 help: ## Show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -42,7 +42,10 @@ openapi: ## Write openapi.yaml anew
 openapi-check:
 	go run ./cmd/eventsvc openapi | diff -u openapi.yaml - || { echo "openapi.yaml is stale: run make openapi"; exit 1; }
 
-bench: ## Benchmarks of the hot path, with allocations
+bench: build ## Measure the service over a database, with and without disturbance; see BENCHMARKS.md
+	bin/eventsvc bench
+
+bench-go: ## Benchmarks of the hot path, with allocations
 	go test -run '^$$' -bench . -benchmem ./internal/... ./api
 
 bench-isolation: ## How long a healthy receiver waits beside unhealthy ones; see BENCHMARKS.md

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eventsvc/eventsvc/internal/app"
+	"github.com/eventsvc/eventsvc/internal/bench"
 )
 
 // version is set when a release is built.
@@ -44,7 +45,7 @@ func root() *cobra.Command {
 		return usageError{fmt.Sprintf("%v; see `%s --help`", err, c.CommandPath())}
 	})
 	cmd.AddCommand(devCommand(), serveCommand(), relayCommand(), workerCommand(), migrateCommand(),
-		requeueCommand(), replayCommand(), cancelCommand(), deliverCommand(), pruneCommand(), statusCommand(), catalogueCommand(), checkCommand(), keysCommand(), secretsCommand(), verifyCommand(), openapiCommand(), healthcheckCommand(), versionCommand())
+		requeueCommand(), replayCommand(), cancelCommand(), deliverCommand(), pruneCommand(), statusCommand(), catalogueCommand(), checkCommand(), keysCommand(), secretsCommand(), verifyCommand(), openapiCommand(), benchCommand(), healthcheckCommand(), versionCommand())
 	return cmd
 }
 
@@ -66,6 +67,7 @@ func exitCode(err error) int {
 	var usage usageError
 	var config app.ConfigError
 	var lane app.UnknownLane
+	var scenario bench.UnknownScenario
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return 0
@@ -74,7 +76,7 @@ func exitCode(err error) int {
 	case errors.As(err, &config):
 		fmt.Fprintln(os.Stderr, "eventsvc: configuration:", err)
 		return exitConfiguration
-	case errors.As(err, &usage), errors.As(err, &lane):
+	case errors.As(err, &usage), errors.As(err, &lane), errors.As(err, &scenario):
 		fmt.Fprintln(os.Stderr, "eventsvc:", err)
 		return exitUsage
 	case isUnknownCommand(err):

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -32,6 +33,19 @@ func (p *progress) tell(n int) {
 	}
 	p.last, p.any = time.Now(), true
 	fmt.Fprintf(p.out, "\r%s %d …", p.verb, n)
+}
+
+// barWidth is how many characters a bar has.
+const barWidth = 20
+
+// through shows how many of the steps are done, and what is being done now.
+func (p *progress) through(done, of int, name, doing string) {
+	if p.out == nil || time.Since(p.last) < 100*time.Millisecond {
+		return
+	}
+	p.last, p.any = time.Now(), true
+	full := barWidth * done / of
+	fmt.Fprintf(p.out, "\r\x1b[K[%s%s] %d/%d %s: %s", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), done+1, of, name, doing)
 }
 
 // end clears the line.

@@ -113,16 +113,23 @@ func keepKey(file string) (string, error) {
 }
 
 func (d *Dev) startDatabase(ctx context.Context, dir string) (*pg.Server, error) {
+	return StartDatabase(ctx, pg.ServerOptions{Dir: dir, Log: d.Log, Durable: true})
+}
+
+// StartDatabase starts a private database from the binaries on this machine, or from some
+// that it downloads.
+func StartDatabase(ctx context.Context, o pg.ServerOptions) (*pg.Server, error) {
 	binaries, err := pg.FindBinaries(ctx)
 	if errors.Is(err, pg.ErrNoBinaries) {
-		d.Log.InfoContext(ctx, "there is no PostgreSQL on this machine; downloading one")
+		o.Log.InfoContext(ctx, "there is no PostgreSQL on this machine; downloading one")
 		binaries, err = pg.Downloader{}.Fetch(ctx)
 	}
 	if err != nil {
 		return nil, ConfigError{err.Error()}
 	}
-	d.Log.InfoContext(ctx, "starting a private database", "directory", dir, "postgres", binaries.Major)
-	return pg.StartServer(ctx, pg.ServerOptions{Dir: dir, Binaries: binaries, Log: d.Log, Durable: true})
+	o.Binaries = binaries
+	o.Log.InfoContext(ctx, "starting a private database", "directory", o.Dir, "postgres", binaries.Major)
+	return pg.StartServer(ctx, o)
 }
 
 func isLoopback(address string) bool {

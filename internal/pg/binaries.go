@@ -22,6 +22,20 @@ type Binaries struct {
 	Major int
 }
 
+// hasLibrary reports whether a module is there for the server to load.
+func (b Binaries) hasLibrary(name string) bool {
+	postgres, err := filepath.EvalSymlinks(filepath.Join(b.Dir, "postgres"))
+	if err != nil {
+		return false
+	}
+	for _, dir := range []string{"lib", "lib/postgresql"} {
+		if found, _ := filepath.Glob(filepath.Join(filepath.Dir(postgres), "..", dir, name+".*")); len(found) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // ErrNoBinaries says that there is no PostgreSQL on this machine.
 var ErrNoBinaries = errors.New("no PostgreSQL server binaries were found")
 

@@ -36,6 +36,8 @@ type ServerOptions struct {
 	Durable bool
 	// DieWithParent stops the server when this process is gone, however it went (Linux).
 	DieWithParent bool
+	// Count loads pg_stat_statements, where the binaries bring it.
+	Count bool
 }
 
 const (
@@ -175,6 +177,9 @@ func (s *Server) start(o ServerOptions, home string, owner account) error {
 		"-c", "timezone=UTC", "-c", "log_timezone=UTC"}
 	if !o.Durable {
 		args = append(args, "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
+	}
+	if o.Count && o.Binaries.hasLibrary("pg_stat_statements") {
+		args = append(args, "-c", "shared_preload_libraries=pg_stat_statements")
 	}
 	logFile, err := os.OpenFile(logPath(home), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {

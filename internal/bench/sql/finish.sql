@@ -1,0 +1,19 @@
+-- bench: deliveries of a receiver's only target that have succeeded at their first attempt, spread over the last six days.
+WITH t AS (
+  SELECT t.id FROM eventsvc.targets t JOIN eventsvc.receivers r ON r.id = t.receiver_id WHERE r.key = $1
+),
+written AS (
+  INSERT INTO eventsvc.events (id, type, producer, idempotency_key, data, recorded_at)
+  SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || lpad(to_hex(t.id), 3, '0') || lpad(to_hex(n), 16, '8000000000000000'))::uuid,
+         $2, 0, $1 || n, $3::bytea, at
+  FROM t, generate_series($4::integer, $5::integer) n, LATERAL (SELECT now() - interval '6 days' * (1 - n::float / ($6::integer + 1)) AS at) a
+  RETURNING id, recorded_at
+),
+ended AS (
+  INSERT INTO eventsvc.settled (event_id, target_id, id, status, attempts, max_attempts, sending, owed_since, due_at, completed_at)
+  SELECT w.id, t.id, w.id, 'succeeded', 1, 20, 1, w.recorded_at, '-infinity', w.recorded_at + interval '10 ms'
+  FROM written w, t
+)
+INSERT INTO eventsvc.attempts (event_id, delivery_id, number, outcome, http_status, worker, duration_ms, started_at)
+SELECT w.id, w.id, 1, 'succeeded', 200, 1, 5, w.recorded_at
+FROM written w;
