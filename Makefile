@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --warn-undefined-variables --no-builtin-rules
 
-.PHONY: help build test test-race check fmt vet lint openapi openapi-check migrate-new run up down e2e bench bench-go bench-isolation cover clean
+.PHONY: help build test test-race check fmt vet lint openapi openapi-check migrate-new run up down e2e bench bench-go bench-isolation bench-river bench-compare cover clean
 
 help: ## Show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -47,6 +47,21 @@ bench: build ## Measure the service over a database, with and without disturbanc
 
 bench-go: ## Benchmarks of the hot path, with allocations
 	go test -run '^$$' -bench . -benchmem ./internal/... ./api
+
+BASE ?=
+BENCHED := ./api ./internal/webhook ./internal/access ./internal/registry ./internal/around
+ROUNDS ?= 6
+bench-compare: ## The Go benchmarks of the hot path beside those of a commit: make bench-compare BASE=main
+	@[ -n "$(BASE)" ] || { echo "BASE is not set; give the commit to compare with: make bench-compare BASE=main"; exit 2; }
+	@dir=$$(mktemp -d); trap 'git worktree remove --force "$$dir/base" 2>/dev/null || true; rm -rf "$$dir"' EXIT; \
+	git worktree add --quiet --detach "$$dir/base" "$(BASE)"; \
+	for round in $$(seq $(ROUNDS)); do echo "round $$round of $(ROUNDS)" >&2; \
+	  (cd "$$dir/base" && go test -run '^$$' -bench . -benchmem -benchtime 0.3s $(BENCHED)) >> "$$dir/base.txt"; \
+	  go test -run '^$$' -bench . -benchmem -benchtime 0.3s $(BENCHED) >> "$$dir/here.txt"; done; \
+	go tool -modfile=tools/go.mod benchstat "$$dir/base.txt" "$$dir/here.txt"
+
+bench-river: ## Measure River, a plain job queue, on the server of DATABASE_URL, beside make bench
+	cd bench/river && go run .
 
 bench-isolation: ## How long a healthy receiver waits beside unhealthy ones; see BENCHMARKS.md
 	go test -run '^$$' -bench Isolation -benchtime 1x -timeout 20m ./e2e
