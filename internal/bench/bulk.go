@@ -37,14 +37,14 @@ func measureBulk(ctx context.Context, s *stage) error {
 }
 
 // bulks has callers fire many at a time. Requests are long: what was begun after the
-// warm-up is measured to its end.
+// warm-up is measured to its end, and each caller begins one, however slow the machine.
 func (s *stage) bulks(ctx context.Context, warm, span time.Duration) *tally {
 	t := &tally{}
 	begin := sinceEpoch() + warm
 	s.each(ctx, bulkCallers, "/v1/events/bulk", t, func(c *caller, prefix string) {
 		var body []byte
-		for n := 0; sinceEpoch() < begin+span && ctx.Err() == nil; n++ {
-			asked := sinceEpoch()
+		for n, asked := 0, time.Duration(0); (asked < begin || sinceEpoch() < begin+span) && ctx.Err() == nil; n++ {
+			asked = sinceEpoch()
 			body = bulkBody(body[:0], prefix+strconv.Itoa(n)+"-")
 			status, err := c.post("", body, true)
 			accepted := int64(bytes.Count(c.body, []byte(`"status":201`)))
