@@ -113,8 +113,8 @@ type slip struct {
 }
 
 func newSlip(draft *Draft, kind *registry.Kind) *slip {
-	id := draft.ID
-	if id == (event.ID{}) {
+	id := draft.id
+	if id.IsZero() {
 		id = event.NewID(time.Now())
 	}
 	return &slip{draft: draft, kind: kind, matched: draft.occasion(), id: id, spent: id, done: make(chan struct{})}

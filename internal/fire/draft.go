@@ -24,12 +24,11 @@ type Draft struct {
 	Data     []byte // JSON, kept byte for byte
 	event.Facts
 	TraceParent string
-	// ID is of the event that it becomes, where it was given before: while it was held,
-	// inline receivers have seen it.
-	ID event.ID
 	// Bound says that the producer is bound to the draft's tenant, and can know of no
 	// other's events.
 	Bound bool
+
+	id event.ID // of the event, where that was chosen before
 }
 
 // occasion is the draft as matching sees it.

@@ -12,9 +12,11 @@ import (
 	"github.com/eventsvc/eventsvc/internal/event"
 )
 
-// heldDraft is how a draft is kept until its transaction is decided.
+// heldDraft is how a draft is kept until its transaction is decided. Its id is the one that
+// inline receivers were told, which may have written it down; what was held by a version
+// that kept none gets one when it is committed.
 type heldDraft struct {
-	ID          string      `json:"id"`
+	ID          []byte      `json:"id,omitempty"`
 	Type        string      `json:"type"`
 	Data        []byte      `json:"data"`
 	Facts       event.Facts `json:"facts"`
@@ -22,10 +24,11 @@ type heldDraft struct {
 	Bound       bool        `json:"bound,omitempty"`
 }
 
-func encodeHeld(drafts []*Draft) ([]byte, error) {
-	held := make([]heldDraft, len(drafts))
-	for i, d := range drafts {
-		held[i] = heldDraft{d.ID.Text(event.EventPrefix), d.Type, d.Data, d.Facts, d.TraceParent, d.Bound}
+func encodeHeld(slips []*slip) ([]byte, error) {
+	held := make([]heldDraft, len(slips))
+	for i, s := range slips {
+		d := s.draft
+		held[i] = heldDraft{s.id[:], d.Type, d.Data, d.Facts, d.TraceParent, d.Bound}
 	}
 	encoded, err := json.Marshal(held)
 	if err != nil {
@@ -44,18 +47,16 @@ func (x *Transaction) decodeHeld() ([]*Draft, error) {
 	}
 	drafts := make([]*Draft, len(held))
 	for i, h := range held {
-		id, err := event.ParseID(event.EventPrefix, h.ID)
-		if err != nil {
-			return nil, fmt.Errorf("read what is held: %w", err)
-		}
-		drafts[i] = &Draft{ID: id, Producer: x.producer, Key: x.key, Type: h.Type, Data: h.Data, Facts: h.Facts, TraceParent: h.TraceParent, Bound: h.Bound}
+		var id event.ID
+		copy(id[:], h.ID)
+		drafts[i] = &Draft{id: id, Producer: x.producer, Key: x.key, Type: h.Type, Data: h.Data, Facts: h.Facts, TraceParent: h.TraceParent, Bound: h.Bound}
 	}
 	return drafts, nil
 }
 
 // holdBack writes a transaction that is prepared.
-func (d *Desk) holdBack(ctx context.Context, tx pgx.Tx, t *Together, x *Transaction) (err error) {
-	if x.held, err = encodeHeld(t.Drafts); err != nil {
+func (d *Desk) holdBack(ctx context.Context, tx pgx.Tx, t *Together, slips []*slip, x *Transaction) (err error) {
+	if x.held, err = encodeHeld(slips); err != nil {
 		return err
 	}
 	var after *time.Duration

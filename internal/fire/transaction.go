@@ -150,9 +150,6 @@ func (d *Desk) holdTogether(ctx context.Context, t *Together) ([]*slip, error) {
 			return nil, PartError{i, err}
 		}
 		slips[i] = newSlip(draft, kind)
-		if t.Prepare {
-			draft.ID = slips[i].id
-		}
 		wanting, _ := d.book.Match(slips[i].matched)
 		if draft.Suppress == nil {
 			debts += len(wanting)
@@ -212,7 +209,7 @@ func (d *Desk) transactIn(ctx context.Context, tx pgx.Tx, c Calling, t *Together
 			return x, nil, err
 		}
 		x.State, x.Prepared, x.Held = event.Prepared, true, t.Drafts
-		return x, nil, d.holdBack(ctx, tx, t, &x)
+		return x, nil, d.holdBack(ctx, tx, t, slips, &x)
 	}
 	if c == nil {
 		if plans, _, err = d.planTogether(slips); err != nil {
