@@ -159,10 +159,12 @@ func debtsOf(plans []plan) []ledger.Debt {
 	return debts
 }
 
-// fact is the event that a draft became.
+// fact is the event that a draft became, or is about to.
 func (s *slip) fact() event.Event {
 	e := event.Event{ID: s.id, Type: s.draft.Type, Data: s.draft.Data, Facts: s.draft.Facts, RecordedAt: s.written.at, TraceParent: s.draft.TraceParent}
-	e.CorrelationID = s.written.chain
+	if s.written.chain != "" { // the draft's own, or its cause's, which only the database knows
+		e.CorrelationID = s.written.chain
+	}
 	return e
 }
 
