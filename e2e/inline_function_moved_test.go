@@ -195,3 +195,35 @@ func isStored(t testing.TB, p *process, db *pgxpool.Pool) {
 		}
 	}
 }
+
+// A registry that never stands still for as long as the function takes ends its fire, not
+// the service's patience: it is called a few times, and then the caller asks again.
+func TestAnInlineFunctionDoesNotFollowARegistryForEver(t *testing.T) {
+	t.Parallel()
+	p, db := guarded(t)
+	if _, err := db.Exec(t.Context(), `CREATE FUNCTION app.slow(event jsonb, context jsonb) RETURNS void LANGUAGE sql AS $f$ SELECT nextval('app.runs'), pg_sleep(0.5) $f$`); err != nil {
+		t.Fatal(err)
+	}
+	p.declare(t, "slow", `{"events":["s.s"],"function":"app.slow","mode":"inline","timeout":"5s"}`)
+	answered := make(chan answer, 1)
+	go func() { answered <- p.post(t, "/v1/events", "k", `{"type":"s.s","data":{}}`) }()
+	late := time.After(20 * time.Second)
+	for n := 0; ; n++ {
+		p.declare(t, "other", fmt.Sprintf(`{"events":["z.z"],"url":"http://127.0.0.1:1/","description":"%d"}`, n))
+		select {
+		case a := <-answered:
+			if a.status != 503 || a.header.Get("Retry-After") == "" {
+				t.Errorf("%d %s", a.status, a.text)
+			}
+			if runs := count(t, db, `SELECT last_value FROM app.runs`); runs > 4 {
+				t.Errorf("called %d times", runs)
+			}
+			kept(t, db, "given up", 0, 0)
+			p.fire(t, "k", `{"type":"s.s","data":{}}`)
+			return
+		case <-late:
+			t.Fatal("it is called for ever")
+		default:
+		}
+	}
+}

@@ -30,6 +30,7 @@ func guarded(t testing.TB) (*process, *pgxpool.Pool) {
 				WHEN 'hang' THEN PERFORM pg_sleep(60);
 				WHEN 'stubborn' THEN BEGIN PERFORM pg_sleep(60); EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(60); END;
 				WHEN 'die' THEN PERFORM pg_terminate_backend(pg_backend_pid());
+				WHEN 'deadlock' THEN RAISE EXCEPTION 'deadlock detected' USING ERRCODE = 'deadlock_detected';
 				WHEN 'wait' THEN PERFORM pg_advisory_xact_lock(4711);
 				ELSE NULL;
 				END CASE;
@@ -77,9 +78,18 @@ func TestAnInlineFunctionsWritesExistIfTheEventDoes(t *testing.T) {
 	p, db := guarded(t)
 	for does, why := range map[string]string{
 		"refuse": "out of stock", "permanent": "the account is closed", "break": "it failed (sql:42P01)", "late": "it failed (sql:23505)",
-		"hang": "within its timeout", "stubborn": "within its timeout", "die": "it failed (sql:57P01)",
+		"hang": "within its timeout", "stubborn": "within its timeout",
 	} {
 		refusedBy(t, does, p.post(t, "/v1/events", "k", `{"type":"a.b","data":{"n":1,"does":"`+does+`"}}`), why)
+		kept(t, db, does, 0, 0)
+	}
+	for _, does := range []string{"die", "deadlock"} { // this is no say of the function's
+		if a := p.post(t, "/v1/events", "k", `{"type":"a.b","data":{"n":1,"does":"`+does+`"}}`); a.status != 503 || a.header.Get("Retry-After") == "" {
+			t.Errorf("%s: %d %s", does, a.status, a.text)
+		}
+		if a := p.post(t, "/v1/transactions", "k", `{"events":[{"type":"a.b","data":{"n":1,"does":"`+does+`"}}]}`); a.status != 503 || a.header.Get("Retry-After") == "" {
+			t.Errorf("%s, in a transaction: %d %s", does, a.status, a.text)
+		}
 		kept(t, db, does, 0, 0)
 	}
 	if n := count(t, db, `SELECT count(*) FROM eventsvc.fire_keys`); n != 0 {

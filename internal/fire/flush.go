@@ -166,10 +166,14 @@ type plan struct {
 const maxGroupDebts = 5000
 
 // write plans the slips against the registry and writes them, until each is answered
-// or the database fails. Slips stay unanswered when it answers an error.
+// or the database fails. Slips stay unanswered when it answers an error. One that functions
+// are called for does not follow a registry that never stands still for as long as they take.
 func (d *Desk) write(ctx context.Context, slips []*slip, lockWait time.Duration) error {
 	slips = unanswered(slips)
-	for len(slips) > 0 {
+	for tries := 0; len(slips) > 0; tries++ {
+		if slips[0].alone && tries == maxVotes {
+			return ErrBusy
+		}
 		plans, refused, revision := d.plan(slips)
 		if err := d.refuse(ctx, refused); err != nil {
 			return err
