@@ -125,3 +125,32 @@ func TestAConnectionOnWhichAnInlineFunctionFailedIsNotUsedAgain(t *testing.T) {
 		t.Error("a session in which a function kept a statement was used again")
 	}
 }
+
+// What is checked at the commit elsewhere is checked after each function here, and not before
+// its end, whichever was called before it in the same transaction.
+func TestAFunctionMayDeferAConstraintAfterAnotherWasCalled(t *testing.T) {
+	t.Parallel()
+	p, db := guarded(t)
+	for _, sql := range []string{
+		`CREATE TABLE app.parents (id text PRIMARY KEY)`,
+		`CREATE TABLE app.children (parent text CONSTRAINT kin REFERENCES app.parents DEFERRABLE INITIALLY DEFERRED)`,
+		`CREATE TABLE app.others (n int CONSTRAINT positive CHECK (n > 0))`,
+		`CREATE FUNCTION app.adopt(event jsonb, context jsonb) RETURNS void LANGUAGE sql AS $f$
+			INSERT INTO app.children VALUES ((event ->> 'id') || (context ->> 'receiver'));
+			INSERT INTO app.parents SELECT (event ->> 'id') || (context ->> 'receiver') WHERE event #>> '{data,n}' <> '0' $f$`} {
+		do(t, db, sql)
+	}
+	for _, key := range []string{"one", "two"} {
+		p.declare(t, key, `{"events":["p.q"],"function":"app.adopt","mode":"inline"}`)
+	}
+	p.fire(t, "single", `{"type":"p.q","data":{"n":1}}`)
+	if a := p.transact(t, "together", `{"events":[{"type":"p.q","data":{"n":1}},{"type":"p.q","data":{"n":1}}]}`); a.status != 201 {
+		t.Errorf("together: %d %s", a.status, a.text)
+	}
+	if a := p.transact(t, "orphan", `{"events":[{"type":"p.q","data":{"n":1}},{"type":"p.q","data":{"n":0}}]}`); a.status != 409 || a.at("code") != "vetoed" {
+		t.Errorf("with an orphan: %d %s", a.status, a.text)
+	}
+	if n := count(t, db, `SELECT count(*) FROM app.children`); n != 6 {
+		t.Errorf("%d children, want 6", n)
+	}
+}

@@ -111,7 +111,7 @@ func (d *Desk) veto(ctx context.Context, poll Poll, e *event.Event, t *event.Tar
 	if v.Ruling == event.Success {
 		return nil
 	}
-	if t.Receiver.Function != "" && unheard(v.Class) {
+	if t.Receiver.Function != "" && (unheard(v.Class) || ctx.Err() != nil) { // the whole has a bound too
 		return fmt.Errorf("%w: %s was cut off (%s)", ErrBusy, t.Receiver.Function, v.Class)
 	}
 	d.log.InfoContext(ctx, "an inline receiver did not agree to an event, which is not stored", "receiver", t.Receiver.Key, "event", e.ID.Text(event.EventPrefix), "class", v.Class, "why", v.Reason)

@@ -18,6 +18,7 @@ import (
 type Inline struct {
 	call Call
 	kept bool // a function left something on the connection
+	used bool // a function was called
 }
 
 // Open begins a transaction as soon as there is a connection for it. Its error is that
@@ -50,7 +51,7 @@ func (i *Inline) Attempt(ctx context.Context, claim *event.Claim) event.Verdict 
 	c.claim, c.began = claim, time.Now()
 	ctx, cancel := context.WithTimeout(ctx, to.Timeout)
 	defer cancel()
-	argument, err := c.invoke(ctx, to)
+	argument, err := i.invoke(ctx, to)
 	if err == nil {
 		var kept bool
 		kept, err = c.tidy(ctx)
@@ -67,6 +68,17 @@ func (i *Inline) Attempt(ctx context.Context, claim *event.Claim) event.Verdict 
 	c.caller.log.InfoContext(ctx, "a function that was called in a fire's transaction failed; nothing of either is left", "receiver", to.Key, "class", v.Class, "why", v.Reason)
 	v.Reason = told(&v, err)
 	return v
+}
+
+// invoke is a call's, in a transaction that is to each function as if it had just begun.
+func (i *Inline) invoke(ctx context.Context, to *event.Receiver) (argument []byte, err error) {
+	if i.used {
+		if _, err := i.call.tx.Exec(ctx, undue); err != nil {
+			return nil, err
+		}
+	}
+	i.used = true
+	return i.call.invoke(ctx, to)
 }
 
 // told is what a producer may know of why.

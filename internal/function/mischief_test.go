@@ -77,7 +77,7 @@ func TestMischiefInAFiresTransactionLeavesNothingBehind(t *testing.T) {
 					t.Fatalf("got %+v", v)
 				}
 				if ending == "" {
-					const ours = "ours=true lock_timeout=0 search_path=pg_catalog statement_timeout=5000"
+					const ours = "ours=true idle_in_transaction_session_timeout=5000 lock_timeout=0 search_path=pg_catalog statement_timeout=5000"
 					if self := selfOf(t, i.Tx()); self != ours {
 						t.Errorf("it goes on as %s, want %s", self, ours)
 					}
