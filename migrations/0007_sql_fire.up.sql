@@ -97,10 +97,70 @@ BEGIN
   RETURN found_id;
 END $$;
 
+-- Finds the inline receivers of an event among all receivers.
+CREATE INDEX receivers_inline ON eventsvc.receivers (id) WHERE declaration ->> 'mode' = 'inline' AND deleted_at IS NULL;
+
+-- The inline receivers that want an event of a type and a tenant, whether SQL can ask them or
+-- not: what event.Target.Wants says in Go.
+CREATE FUNCTION eventsvc.inline_receivers(type text, tenant text) RETURNS TABLE (key text, declaration jsonb, paused boolean)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT r.key, r.declaration, r.paused_at IS NOT NULL OR t.paused_at IS NOT NULL
+  FROM eventsvc.receivers r
+  JOIN eventsvc.targets t ON t.receiver_id = r.id AND t.name = '' AND t.deleted_at IS NULL AND t.disabled_at IS NULL
+  WHERE r.declaration ->> 'mode' = 'inline' AND r.deleted_at IS NULL
+    AND coalesce(r.declaration ->> 'tenant', '') IN ('', coalesce(inline_receivers.tenant, ''))
+    AND EXISTS (
+      SELECT 1 FROM jsonb_array_elements_text(r.declaration -> 'events') p
+      WHERE p IN ('*', inline_receivers.type)
+         OR p LIKE '%*' AND starts_with(inline_receivers.type, left(p, -1)) AND length(inline_receivers.type) >= length(p))
+  ORDER BY t.id;
+$$;
+
+-- ask has the inline receivers of an event agree to it, in the caller's transaction, and raises
+-- EV409 where one does not: whatever its function raises, but that the whole was cancelled or is
+-- to be run again, is a veto. So is what SQL cannot do for one: ask an address, tell whether a
+-- filter is met, take a role. A function is called with the rights that fire has; it looks for
+-- names where it would in the service, and in what the caller has made for itself last.
+CREATE FUNCTION eventsvc.ask(type text, tenant text, told jsonb, data text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  receiver record;
+  why text;
+  delivery text;
+BEGIN
+  FOR receiver IN SELECT * FROM eventsvc.inline_receivers(ask.type, ask.tenant) LOOP
+    delivery := eventsvc.typeid('dlv', eventsvc.new_id());
+    why := CASE
+      WHEN receiver.paused THEN 'it is paused, and so cannot agree'
+      WHEN coalesce(receiver.declaration ->> 'function', '') = '' THEN 'it is asked over HTTP before an event is stored, which SQL cannot do'
+      WHEN coalesce(receiver.declaration ->> 'filter', '') <> '' THEN 'whether its filter is met cannot be told in SQL'
+      WHEN coalesce(receiver.declaration ->> 'role', '') <> '' THEN 'its role cannot be taken in a transaction of somebody else'
+    END;
+    IF why IS NULL THEN
+      BEGIN
+        PERFORM set_config('search_path', '"$user", public, pg_temp', true);
+        EXECUTE format('SELECT %I.%I($1, $2)', split_part(receiver.declaration ->> 'function', '.', 1), split_part(receiver.declaration ->> 'function', '.', 2))
+        USING told || jsonb_build_object('data', ask.data::jsonb),
+              jsonb_build_object('delivery_id', delivery, 'receiver', receiver.key, 'attempt', 1, 'max_attempts', 1, 'due_at', NULL, 'webhook_id', delivery);
+        PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
+      EXCEPTION
+        WHEN transaction_rollback THEN
+          RAISE;
+        WHEN OTHERS THEN
+          -- A message that was not written for a producer may tell what it must not know.
+          why := CASE WHEN SQLSTATE LIKE 'P0%' OR SQLSTATE LIKE 'EV%' THEN SQLERRM ELSE format('it failed (sql:%s)', SQLSTATE) END;
+      END;
+    END IF;
+    IF why IS NOT NULL THEN
+      RAISE EXCEPTION 'eventsvc.fire: receiver % did not agree: %', receiver.key, why USING ERRCODE = 'EV409';
+    END IF;
+  END LOOP;
+END $$;
+
 -- fire writes an event, its key, and that it is to be matched, in the caller's transaction:
 -- the event exists if and only if that commits. It answers the event's id. The same key again,
 -- with the same event, answers the first one's id; with another, it raises EV409. What breaks a
--- rule raises EV422. It runs with its owner's rights, so a caller needs none but to execute it;
+-- rule raises EV422, and what an inline receiver does not agree to EV409. It runs with its owner's rights, so a caller needs none but to execute it;
 -- what its caller's session says of names and of backslashes has no say in it.
 CREATE FUNCTION eventsvc.fire(
   type text, data text, key text DEFAULT NULL, tenant text DEFAULT NULL, subject text DEFAULT NULL, source text DEFAULT NULL,
@@ -118,6 +178,7 @@ DECLARE
   spent_on uuid;
   spent_told bytea;
   producer_id integer := eventsvc.sql_producer();
+  chain text;
   part record;
 BEGIN
   IF a_type IS NULL OR octet_length(a_type) > 128 OR a_type !~ '^[a-z0-9_]+(\.[a-z0-9_]+)*$' THEN
@@ -196,10 +257,16 @@ BEGIN
       USING ERRCODE = 'EV409', HINT = 'Use a new key for a new event.';
   END IF;
 
+  chain := coalesce(a_correlation, (SELECT coalesce(c.correlation_id, a_causation) FROM eventsvc.events c WHERE c.id = eventsvc.untypeid('evt', a_causation)));
+  IF a_suppress IS NULL AND EXISTS (SELECT 1 FROM eventsvc.inline_receivers(a_type, a_tenant)) THEN
+    PERFORM eventsvc.ask(a_type, a_tenant, jsonb_build_object(
+      'id', eventsvc.typeid('evt', made), 'type', a_type, 'tenant', a_tenant, 'subject', a_subject, 'source', a_source,
+      'occurred_at', to_char(a_occurred AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'recorded_at', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+      'actor', a_actor, 'correlation_id', coalesce(chain, eventsvc.typeid('evt', made)), 'causation_id', a_causation, 'metadata', nullif(a_metadata, '{}')), a_data);
+  END IF;
+
   INSERT INTO eventsvc.events (id, type, producer, idempotency_key, tenant, subject, source, occurred_at, correlation_id, causation_id, actor, metadata, suppressed, traceparent, data)
-  VALUES (made, a_type, producer_id, a_key, a_tenant, a_subject, a_source, a_occurred,
-          coalesce(a_correlation, (SELECT coalesce(c.correlation_id, a_causation) FROM eventsvc.events c WHERE c.id = eventsvc.untypeid('evt', a_causation))),
-          a_causation, a_actor, nullif(a_metadata, '{}'), a_suppress, a_trace, convert_to(a_data, 'UTF8'));
+  VALUES (made, a_type, producer_id, a_key, a_tenant, a_subject, a_source, a_occurred, chain, a_causation, a_actor, nullif(a_metadata, '{}'), a_suppress, a_trace, convert_to(a_data, 'UTF8'));
   INSERT INTO eventsvc.unmatched (event_id) VALUES (made);
   -- One notification a transaction, however many events. Its commit takes a lock that all who
   -- notify share: a caller with thousands of commits a second sets eventsvc.wake to poll.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/fire"
+	"github.com/eventsvc/eventsvc/internal/registry"
 )
 
 // texts are of every length about the bound, in characters of one byte and of more, with
@@ -96,5 +97,37 @@ func TestSQLRefusesAnEventIfAndOnlyIfItsCheckDoes(t *testing.T) {
 	}
 	if n := o.count(t, `SELECT count(*) FROM eventsvc.unmatched`); n != 0 {
 		t.Errorf("%d events are refused by the matching", n)
+	}
+}
+
+// Which inline receivers an event concerns is told in both languages too.
+func TestSQLFindsTheInlineReceiversThatMatchingFinds(t *testing.T) {
+	o := open(t)
+	wants := map[string]registry.Declaration{}
+	for key, patterns := range map[string][]event.Pattern{"all": {"*"}, "below": {"a.*"}, "one": {"a.b"}, "deep": {"a.b.*", "b"}, "like": {"a_.*"}} {
+		for _, tenant := range []string{"", "x"} {
+			d := registry.Declaration{Events: patterns, Mode: event.Inline, Tenant: tenant}
+			wants[key+tenant] = d
+			o.declare(t, key+tenant, d)
+		}
+	}
+	for _, kind := range []string{"a", "a.b", "a.b.c", "ab", "ab.c", "a_.c", "a.bb", "b", "b.a"} {
+		for _, tenant := range []string{"", "x", "y"} {
+			var want []string
+			for key, d := range wants {
+				if (&event.Receiver{Patterns: d.Events, Tenant: d.Tenant}).Wants(kind, tenant) {
+					want = append(want, key)
+				}
+			}
+			var got []string
+			if err := o.pool.QueryRow(t.Context(), `SELECT coalesce(array_agg(key), '{}') FROM eventsvc.inline_receivers($1, nullif($2, ''))`, kind, tenant).Scan(&got); err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(want)
+			slices.Sort(got)
+			if !slices.Equal(want, got) {
+				t.Errorf("%s of %q: SQL finds %v, want %v", kind, tenant, got, want)
+			}
+		}
 	}
 }

@@ -130,16 +130,14 @@ func (d *Desk) planFired(slips []*slip) (plans []plan, refused map[event.ID]stri
 	return plans, refused
 }
 
-// judge is why an event would have been refused, had it been POSTed.
+// judge is why an event would have been refused, had it been POSTed. Inline receivers have
+// had their say where it was fired.
 func (d *Desk) judge(p *plan, m *matched) error {
 	if err := p.draft.Check().Err(); err != nil {
 		return err
 	}
 	if err := d.keeps(m.kind, p.draft); err != nil {
 		return err
-	}
-	if to := p.unasked(m.targets); len(to) > 0 {
-		return VetoError{to[0].Receiver.Key, "it is to be asked before an event is stored (mode inline), and SQL cannot ask it"}
 	}
 	if len(p.debts) > maxFanOut {
 		return ErrTooWide
