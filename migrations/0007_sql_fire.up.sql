@@ -97,14 +97,15 @@ BEGIN
   RETURN found_id;
 END $$;
 
--- Finds the inline receivers of an event among all receivers.
+-- Finds the inline receivers among all, or that there is none.
 CREATE INDEX receivers_inline ON eventsvc.receivers (id) WHERE declaration ->> 'mode' = 'inline' AND deleted_at IS NULL;
 
 -- The inline receivers that want an event of a type and a tenant, whether SQL can ask them or
 -- not: what event.Target.Wants says in Go.
 CREATE FUNCTION eventsvc.inline_receivers(type text, tenant text) RETURNS TABLE (key text, declaration jsonb, paused boolean)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT r.key, r.declaration, r.paused_at IS NOT NULL OR t.paused_at IS NOT NULL
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN QUERY SELECT r.key, r.declaration, r.paused_at IS NOT NULL OR t.paused_at IS NOT NULL
   FROM eventsvc.receivers r
   JOIN eventsvc.targets t ON t.receiver_id = r.id AND t.name = '' AND t.deleted_at IS NULL AND t.disabled_at IS NULL
   WHERE r.declaration ->> 'mode' = 'inline' AND r.deleted_at IS NULL
@@ -114,7 +115,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       WHERE p IN ('*', inline_receivers.type)
          OR p LIKE '%*' AND starts_with(inline_receivers.type, left(p, -1)) AND length(inline_receivers.type) >= length(p))
   ORDER BY t.id;
-$$;
+END $$;
 
 -- ask has the inline receivers of an event agree to it, in the caller's transaction, and raises
 -- EV409 where one does not: whatever its function raises, but that the whole was cancelled or is
@@ -258,7 +259,7 @@ BEGIN
   END IF;
 
   chain := coalesce(a_correlation, (SELECT coalesce(c.correlation_id, a_causation) FROM eventsvc.events c WHERE c.id = eventsvc.untypeid('evt', a_causation)));
-  IF a_suppress IS NULL AND EXISTS (SELECT 1 FROM eventsvc.inline_receivers(a_type, a_tenant)) THEN
+  IF a_suppress IS NULL AND EXISTS (SELECT 1 FROM eventsvc.receivers r WHERE r.declaration ->> 'mode' = 'inline' AND r.deleted_at IS NULL) THEN
     PERFORM eventsvc.ask(a_type, a_tenant, jsonb_build_object(
       'id', eventsvc.typeid('evt', made), 'type', a_type, 'tenant', a_tenant, 'subject', a_subject, 'source', a_source,
       'occurred_at', to_char(a_occurred AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'recorded_at', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
