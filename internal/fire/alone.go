@@ -10,7 +10,6 @@ import (
 
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/ledger"
-	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Calling is a transaction in which inline functions are called. A failed call has ended it.
@@ -30,6 +29,7 @@ func (d *Desk) fireAlone(ctx context.Context, s *slip) (Receipt, error) {
 	return d.counted(s)
 }
 
+// settleAlone writes one slip, which has all the time that a held key may take.
 func (d *Desk) settleAlone(ctx context.Context, s *slip) {
 	defer d.survive(ctx, []*slip{s})
 	d.settle(ctx, []*slip{s}, singleLockWait)
@@ -132,9 +132,7 @@ func (d *Desk) callTogether(ctx context.Context, c Calling, slips []*slip) ([]pl
 // registry's revision.
 func fenceLate(ctx context.Context, tx pgx.Tx, plans []plan) (revision int64, err error) {
 	var b pgx.Batch
-	ledger.Pin(&b, singleLockWait)
-	b.Queue(`SELECT set_config('statement_timeout', @ms, true)`, pgx.NamedArgs{"ms": fmt.Sprint((statementTimeout + widthTime(plans)).Milliseconds())})
-	b.Queue(pg.FenceSharedSQL)
+	enter(&b, plans, singleLockWait)
 	b.Queue(sqlRevision).QueryRow(func(row pgx.Row) error { return row.Scan(&revision) })
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return 0, fmt.Errorf("go on after functions: %w", err)

@@ -27,6 +27,16 @@ func widthTime(plans []plan) time.Duration {
 	return time.Duration(debts) * 300 * time.Microsecond
 }
 
+// enter begins a write of plans, by so many statements: plans of statements are pinned, it is
+// bounded, and it takes what fires take against removals.
+func enter(b *pgx.Batch, plans []plan, lockWait time.Duration) {
+	ledger.Pin(b, lockWait)
+	b.Queue(`SELECT set_config('statement_timeout', @ms, true)`, pgx.NamedArgs{"ms": fmt.Sprint((statementTimeout + widthTime(plans)).Milliseconds())})
+	b.Queue(pg.FenceSharedSQL)
+}
+
+const entering = 3
+
 // commit writes the plans in one round trip and one transaction: keys, then events and
 // debts for the keys that were won. It answers the plans, those that lost their key
 // included, unless the registry has moved on: then it writes nothing and answers the
@@ -35,9 +45,7 @@ func (d *Desk) commit(ctx context.Context, plans []plan, revision int64, lockWai
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout+widthTime(plans))
 	defer cancel()
 	var b pgx.Batch
-	ledger.Pin(&b, lockWait)
-	b.Queue(`SELECT set_config('statement_timeout', @ms, true)`, pgx.NamedArgs{"ms": fmt.Sprint((statementTimeout + widthTime(plans)).Milliseconds())})
-	b.Queue(pg.FenceSharedSQL)
+	enter(&b, plans, lockWait)
 	c := turn(plans)
 	b.Queue(sqlSpend, c.keyArgs(revision))
 	b.Queue(sqlWriteEvents, c.eventArgs())
@@ -46,7 +54,7 @@ func (d *Desk) commit(ctx context.Context, plans []plan, revision int64, lockWai
 	won := make(map[event.ID]bool, len(plans))
 	results := d.pool.SendBatch(ctx, &b)
 	defer results.Close()
-	for range 3 {
+	for range entering {
 		if _, err := results.Exec(); err != nil {
 			return 0, fmt.Errorf("pin plans: %w", err)
 		}

@@ -129,8 +129,7 @@ func (d *Desk) apart(ctx context.Context, slips []*slip) {
 		slots <- struct{}{}
 		go func() {
 			defer func() { <-slots }()
-			defer d.survive(ctx, []*slip{s})
-			d.settle(ctx, []*slip{s}, singleLockWait)
+			d.settleAlone(ctx, s)
 		}()
 	}
 	for range atOnce {

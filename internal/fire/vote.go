@@ -8,10 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/eventsvc/eventsvc/internal/event"
-	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // VetoError says that an inline receiver did not agree to an event, so that nothing was
@@ -111,22 +108,11 @@ func (d *Desk) veto(ctx context.Context, poll Poll, e *event.Event, t *event.Tar
 	if v.Ruling == event.Success {
 		return nil
 	}
-	if t.Receiver.Function != "" && (unheard(v.Class) || ctx.Err() != nil) { // the whole has a bound too
+	if t.Receiver.Function != "" && (v.Class == event.ClassConnect || ctx.Err() != nil) { // the whole has a bound too
 		return fmt.Errorf("%w: %s was cut off (%s)", ErrBusy, t.Receiver.Function, v.Class)
 	}
 	d.log.InfoContext(ctx, "an inline receiver did not agree to an event, which is not stored", "receiver", t.Receiver.Key, "event", e.ID.Text(event.EventPrefix), "class", v.Class, "why", v.Reason)
 	return VetoError{t.Receiver.Key, reasonOf(t, &v)}
-}
-
-// unheard reports whether a call failed for the database's sake, so that the function has
-// not had its say: the session was lost, or ended for a shutdown or another's deadlock.
-func unheard(c event.Class) bool {
-	code, raised := strings.CutPrefix(string(c), "sql:")
-	if !raised {
-		return c == event.ClassConnect
-	}
-	err := &pgconn.PgError{Code: code}
-	return code != "57014" && (pg.Unavailable(err) || pg.Retryable(err)) // a limit of its own is the function's
 }
 
 // reasonOf is what a producer may know of why.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Inline is a transaction of somebody else's writes in which functions are called too: what
@@ -66,8 +67,17 @@ func (i *Inline) Attempt(ctx context.Context, claim *event.Claim) event.Verdict 
 		v.Class = event.ClassDecode
 	}
 	c.caller.log.InfoContext(ctx, "a function that was called in a fire's transaction failed; nothing of either is left", "receiver", to.Key, "class", v.Class, "why", v.Reason)
-	v.Reason = told(&v, err)
+	if v.Reason = told(&v, err); unheard(err) {
+		v.Class = event.ClassConnect
+	}
 	return v
+}
+
+// unheard reports whether a call failed for the database's sake, so that the function has
+// not had its say: the session was ended for a shutdown, or for another's sake.
+func unheard(err error) bool {
+	code := pg.Code(err)
+	return code != "" && code != "57014" && (pg.Unavailable(err) || pg.Retryable(err)) // a limit of its own is the function's
 }
 
 // invoke is a call's, in a transaction that is to each function as if it had just begun.
