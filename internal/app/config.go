@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -175,7 +176,7 @@ func (c *Config) Check() error {
 		}
 		return nil
 	}
-	return first(
+	return cmp.Or(
 		oneOf("EVENTSVC_AUTH", c.Auth, "on", "off"),
 		oneOf("EVENTSVC_WAKE", c.Wake, "notify", "poll"),
 		oneOf("EVENTSVC_LOG_FORMAT", c.LogFormat, "auto", "json", "text"),
@@ -340,16 +341,6 @@ func checkAddress(name, address string) error {
 	n, errPort := strconv.Atoi(port)
 	if err != nil || errPort != nil || n < 0 || n > 65535 || strings.ContainsAny(host, " /") {
 		return badSetting(name, "is %q, and must be host:port, such as 127.0.0.1:8080", address)
-	}
-	return nil
-}
-
-// first is the first error there is.
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

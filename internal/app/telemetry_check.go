@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,7 +14,7 @@ func checkTelemetry(env func(string) string) error {
 	if strings.EqualFold(env("OTEL_SDK_DISABLED"), "true") {
 		return nil
 	}
-	return first(
+	return cmp.Or(
 		oneOfIfSet(env, "OTEL_TRACES_EXPORTER", "otlp", "console", "none"),
 		oneOfIfSet(env, "OTEL_METRICS_EXPORTER", "otlp", "console", "none", "prometheus"),
 		oneOfIfSet(env, "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "http/protobuf"),

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -16,11 +17,11 @@ var history = scenario{
 		if err != nil {
 			return err
 		}
-		if err := first(s.declare(ctx, "past", "past", `"url":"`+k.url+`"`), s.pause(ctx, "bench"),
+		if err := cmp.Or(s.declare(ctx, "past", "past", `"url":"`+k.url+`"`), s.pause(ctx, "bench"),
 			s.finish(ctx, "past", "past", s.many(5_000_000)), s.owe(ctx, "bench", "bench", dataOf(1<<10), n)); err != nil {
 			return err
 		}
-		return first(s.drained(ctx, k, n), s.beside())
+		return cmp.Or(s.drained(ctx, k, n), s.beside())
 	},
 }
 
@@ -37,7 +38,7 @@ func measurePending(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := first(s.pause(ctx, "bench"), s.owe(ctx, "bench", "bench", dataOf(1<<10), n)); err != nil {
+	if err := cmp.Or(s.pause(ctx, "bench"), s.owe(ctx, "bench", "bench", dataOf(1<<10), n)); err != nil {
 		return err
 	}
 	costBefore, err := s.cost(ctx)
@@ -59,7 +60,7 @@ func measurePending(ctx context.Context, s *stage) error {
 	s.figure(drained, float64(k.count.Load())/(sinceEpoch()-began).Seconds(), "deliveries/s")
 	s.shares(ctx, before, "")
 	wait()
-	if err := first(s.pause(ctx, "bench"), s.unheld(ctx)); err != nil {
+	if err := cmp.Or(s.pause(ctx, "bench"), s.unheld(ctx)); err != nil {
 		return err
 	}
 	done := int(k.count.Load())
@@ -67,10 +68,10 @@ func measurePending(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := first(equal("deliveries owed or ended", now.owed+now.settled, n), s.whole(ctx, counts{}, n, done, k)); err != nil {
+	if err := cmp.Or(equal("deliveries owed or ended", now.owed+now.settled, n), s.whole(ctx, counts{}, n, done, k)); err != nil {
 		return err
 	}
-	return s.stopped(ctx, func() error { return first(s.costs(ctx, costBefore, float64(done)), s.beside()) })
+	return s.stopped(ctx, func() error { return cmp.Or(s.costs(ctx, costBefore, float64(done)), s.beside()) })
 }
 
 // unheld waits until no delivery is under a claim.
@@ -106,7 +107,7 @@ func measureSnapshot(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := first(s.pause(ctx, "bench"), s.owe(ctx, "bench", "bench", dataOf(200), n)); err != nil {
+	if err := cmp.Or(s.pause(ctx, "bench"), s.owe(ctx, "bench", "bench", dataOf(200), n)); err != nil {
 		return err
 	}
 	release, err := s.holdSnapshot(ctx)

@@ -1,9 +1,9 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 )
@@ -33,7 +33,7 @@ var slow = scenario{
 		if err != nil {
 			return err
 		}
-		return first(s.arrived(ctx, other, n), s.recorded(ctx), s.whole(ctx, counts{}, fired+n, fired+n, k, other))
+		return cmp.Or(s.arrived(ctx, other, n), s.recorded(ctx), s.whole(ctx, counts{}, fired+n, fired+n, k, other))
 	},
 }
 
@@ -50,11 +50,11 @@ func measureDead(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	nobody, err := refusing()
+	nobody, err := freeAddress()
 	if err != nil {
 		return err
 	}
-	if err := first(s.declare(ctx, "other", "other", `"url":"`+nobody+`"`), s.pause(ctx, "other"),
+	if err := cmp.Or(s.declare(ctx, "other", "other", `"url":"http://`+nobody+`/"`), s.pause(ctx, "other"),
 		s.owe(ctx, "other", "other", dataOf(200), n), s.resume(ctx, "other")); err != nil {
 		return err
 	}
@@ -71,17 +71,8 @@ func measureDead(ctx context.Context, s *stage) error {
 	for _, a := range k.arrivals() {
 		distinct[a.id] = true
 	}
-	return first(equal("events on record", now.events, n+fired), equal("deliveries owed to the one that is dead", now.owed, n), equal("deliveries that succeeded", now.succeeded, fired),
+	return cmp.Or(equal("events on record", now.events, n+fired), equal("deliveries owed to the one that is dead", now.owed, n), equal("deliveries that succeeded", now.succeeded, fired),
 		equal("requests that arrived", int(k.count.Load()), fired), equal("different deliveries that arrived", len(distinct), fired))
-}
-
-// refusing is an address at which nobody listens.
-func refusing() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return "http://" + l.Addr().String() + "/", l.Close()
 }
 
 // well fires at the receiver that is well, and says how long that took to arrive. It is
@@ -91,7 +82,7 @@ func (s *stage) well(ctx context.Context, k *sink) (fired int, err error) {
 	t := s.paced(ctx, besideRate, pacedCallers, 1<<10, s.options.Span)
 	wait()
 	fired = int(t.accepted.Load())
-	if err := first(t.err(), s.arrived(ctx, k, fired)); err != nil {
+	if err := cmp.Or(t.err(), s.arrived(ctx, k, fired)); err != nil {
 		return 0, err
 	}
 	s.shares(ctx, before, "")
@@ -126,19 +117,21 @@ func measureStorm(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := first(s.pause(ctx, "bench"), s.owe(ctx, "bench", "bench", dataOf(1<<10), n)); err != nil {
+	if err := cmp.Or(s.pause(ctx, "bench"), s.owe(ctx, "bench", "bench", dataOf(1<<10), n)); err != nil {
 		return err
 	}
 	began := sinceEpoch()
 	again = began + max(2*s.options.Span, 2*time.Second)
-	if err := first(s.resume(ctx, "bench"), s.arrived(ctx, k, n)); err != nil {
+	if err := cmp.Or(s.resume(ctx, "bench"), s.arrived(ctx, k, n)); err != nil {
 		return err
 	}
 	s.figure("first attempts", float64(n)/(sinceEpoch()-began).Seconds(), "attempts/s")
-	time.Sleep(again - sinceEpoch())
+	if err := s.await(ctx, "them to come back", func() (bool, error) { return sinceEpoch() >= again, nil }); err != nil {
+		return err
+	}
 	before, wait := s.usage(ctx), s.profiled(ctx, s.options.Span)
 	came := sinceEpoch()
-	if err := first(s.arrived(ctx, k, 2*n), s.recorded(ctx)); err != nil {
+	if err := cmp.Or(s.arrived(ctx, k, 2*n), s.recorded(ctx)); err != nil {
 		return err
 	}
 	s.figure("once they may come back", float64(n)/(sinceEpoch()-came).Seconds(), "deliveries/s")

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -33,7 +34,7 @@ func measureBulk(ctx context.Context, s *stage) error {
 	wait()
 	s.figure("bulk", t.rate(), "events/s")
 	s.shares(ctx, before, "")
-	return first(t.err(), s.owedFor(ctx, int(t.accepted.Load())))
+	return cmp.Or(t.err(), s.owedFor(ctx, int(t.accepted.Load())))
 }
 
 // bulks has callers fire many at a time. Requests are long: what was begun after the

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -16,7 +17,7 @@ var drain = scenario{
 		if err != nil {
 			return err
 		}
-		if err := first(s.pause(ctx, "bench"), s.owe(ctx, "bench", "bench", dataOf(1<<10), n)); err != nil {
+		if err := cmp.Or(s.pause(ctx, "bench"), s.owe(ctx, "bench", "bench", dataOf(1<<10), n)); err != nil {
 			return err
 		}
 		return s.drained(ctx, k, n)
@@ -48,7 +49,7 @@ func (s *stage) drained(ctx context.Context, k *sink, n int) error {
 		return err
 	}
 	before, wait := s.usage(ctx), s.profiled(ctx, s.options.Span)
-	if err := first(s.arrived(ctx, k, n), s.recorded(ctx)); err != nil {
+	if err := cmp.Or(s.arrived(ctx, k, n), s.recorded(ctx)); err != nil {
 		return err
 	}
 	took := sinceEpoch() - began
@@ -70,7 +71,7 @@ func (s *stage) drained(ctx context.Context, k *sink, n int) error {
 // begun lets a backlog go, and says when the first of it arrived.
 func (s *stage) begun(ctx context.Context, k *sink) (began time.Duration, err error) {
 	asked := sinceEpoch()
-	if err := first(s.resume(ctx, "bench"), s.arrived(ctx, k, 1)); err != nil {
+	if err := cmp.Or(s.resume(ctx, "bench"), s.arrived(ctx, k, 1)); err != nil {
 		return 0, err
 	}
 	began = sinceEpoch()
@@ -83,9 +84,7 @@ func (s *stage) begun(ctx context.Context, k *sink) (began time.Duration, err er
 
 // stopped does something while the service is not there.
 func (s *stage) stopped(ctx context.Context, do func() error) error {
-	if bytes, ok := peakMemory(s.service.pid()); ok {
-		s.figure(memory, bytes/(1<<20), "MiB")
-	}
+	s.remembered()
 	s.service.stop()
 	s.service = nil
 	return do()

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -25,7 +26,7 @@ func measureLatency(ctx context.Context, s *stage) error {
 	}
 	warm := s.closed(ctx, 8, 1<<10, 0, s.options.Span/5)
 	fired := int(warm.accepted.Load())
-	if err := first(warm.err(), s.arrived(ctx, k, fired), s.recorded(ctx)); err != nil {
+	if err := cmp.Or(warm.err(), s.arrived(ctx, k, fired), s.recorded(ctx)); err != nil {
 		return err
 	}
 	for _, rate := range []int{100, 500, 0} {
@@ -44,7 +45,7 @@ func measureLatency(ctx context.Context, s *stage) error {
 		}
 		n := int(t.accepted.Load())
 		fired += n
-		if err := first(t.err(), s.arrived(ctx, k, fired)); err != nil {
+		if err := cmp.Or(t.err(), s.arrived(ctx, k, fired)); err != nil {
 			return fmt.Errorf("%s: %w", said, err)
 		}
 		through := float64(n) / (sinceEpoch() - began).Seconds()

@@ -57,12 +57,17 @@ type sinkDoor struct {
 	seen []arrival
 }
 
-func openSink(secret event.Secret) (*sink, error) {
+// openSink opens one that serves until it is closed. set, unless nil, has it before that.
+func openSink(secret event.Secret, set func(*sink)) (*sink, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	s := &sink{url: "http://" + l.Addr().String() + "/", listener: l, secret: secret}
+	if set != nil {
+		set(s)
+	}
+	go s.serve()
 	return s, nil
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/base64"
@@ -44,11 +45,7 @@ func (s *stage) perform(ctx context.Context, sc scenario) {
 	if cause := context.Cause(ctx); cause != nil && err != nil {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
-	if s.service != nil {
-		if bytes, ok := peakMemory(s.service.pid()); ok {
-			s.figure(memory, bytes/(1<<20), "MiB")
-		}
-	}
+	s.remembered()
 	s.out.Seconds = time.Since(began).Round(100 * time.Millisecond).Seconds()
 	if err != nil {
 		s.out.Failure = err.Error()
@@ -90,7 +87,15 @@ func (s *stage) close(ctx context.Context) error {
 	return s.host.drop(ctx, s.database)
 }
 
-const memory = "memory of the service at its peak"
+// remembered notes what the service has had resident, where it is there still.
+func (s *stage) remembered() {
+	if s.service == nil {
+		return
+	}
+	if bytes, ok := peakMemory(s.service.pid()); ok {
+		s.figure("memory of the service at its peak", bytes/(1<<20), "MiB")
+	}
+}
 
 func (s *stage) figure(name string, value float64, unit string) {
 	s.out.Figures = append(s.out.Figures, Figure{name, value, unit})
@@ -111,16 +116,20 @@ var secretText = "whsec_" + base64.StdEncoding.EncodeToString(secret)
 
 // receiver declares one with a sink of its own. terms are further terms, after a comma, or "".
 func (s *stage) receiver(ctx context.Context, key, kind, terms string, set func(*sink)) (*sink, error) {
-	k, err := openSink(secret)
+	k, err := s.sink(set)
 	if err != nil {
 		return nil, err
 	}
-	s.sinks = append(s.sinks, k)
-	if set != nil {
-		set(k)
-	}
-	go k.serve()
 	return k, s.declare(ctx, key, kind, `"url":"`+k.url+`"`+terms)
+}
+
+// sink opens one, which is closed with the stage.
+func (s *stage) sink(set func(*sink)) (*sink, error) {
+	k, err := openSink(secret, set)
+	if err == nil {
+		s.sinks = append(s.sinks, k)
+	}
+	return k, err
 }
 
 func (s *stage) declare(ctx context.Context, key, kind, terms string) error {
@@ -246,7 +255,7 @@ func (s *stage) tally(ctx context.Context, since counts, fired, deliveries, atte
 			return fmt.Errorf("%d of the signatures that were checked were wrong", n)
 		}
 	}
-	return first(
+	return cmp.Or(
 		equal("events on record", now.events-since.events, fired),
 		equal("deliveries that succeeded", now.succeeded-since.succeeded, deliveries),
 		equal("deliveries that ended", now.settled-since.settled, deliveries),
@@ -259,16 +268,6 @@ func (s *stage) tally(ctx context.Context, since counts, fired, deliveries, atte
 func equal(what string, got, want int) error {
 	if got != want {
 		return fmt.Errorf("%s: %d, and %d were due", what, got, want)
-	}
-	return nil
-}
-
-// first is the first error there is.
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }
