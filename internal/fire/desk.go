@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,9 +44,9 @@ type Desk struct {
 	sealer    Sealer
 	log       *slog.Logger
 	in        chan *slip
+	turn      chan struct{} // held by the group that is written
 	look      chan struct{} // for what was fired in SQL
 	stopped   chan struct{}
-	flushers  sync.WaitGroup
 }
 
 // Options are what a desk needs. Pool, Book and Log must be set.
@@ -83,10 +84,11 @@ type After func(e *event.Event, targets []*event.Target)
 
 // Bounds of one group, and of the queue before it.
 const (
-	flushers      = 2    // one commit in flight while the next group forms; more gained nothing when measured
+	flushers      = 2    // commits in flight
 	maxGroup      = 1000 // fires
 	maxGroupBytes = 4 << 20
 	maxQueue      = 8192
+	slow          = 5 * time.Millisecond // is a commit, beside which another begins
 )
 
 // Times. A caller is answered within patience plus one write.
@@ -128,7 +130,7 @@ const (
 
 // NewDesk makes a desk; Run must run for fires to be answered.
 func NewDesk(o Options) *Desk {
-	d := &Desk{pool: o.Pool, book: o.Book, sealer: o.Sealer, log: o.Log, committed: o.Committed, eager: o.Eager, after: o.After, poll: o.Poll, calling: o.Calling, strict: o.Strict, in: make(chan *slip, maxQueue), look: make(chan struct{}, 1), stopped: make(chan struct{})}
+	d := &Desk{pool: o.Pool, book: o.Book, sealer: o.Sealer, log: o.Log, committed: o.Committed, eager: o.Eager, after: o.After, poll: o.Poll, calling: o.Calling, strict: o.Strict, in: make(chan *slip, maxQueue), turn: make(chan struct{}, 1), look: make(chan struct{}, 1), stopped: make(chan struct{})}
 	d.quota = quota{most: o.Quota, count: o.Backlogs, log: o.Log, owed: map[string]int{}, added: map[string]int{}}
 	if d.committed == nil {
 		d.committed = func([]event.TargetID) {}
@@ -145,10 +147,11 @@ func NewDesk(o Options) *Desk {
 // Run commits fires until the context ends, then answers those that are queued and
 // returns.
 func (d *Desk) Run(ctx context.Context) {
+	var writing sync.WaitGroup
 	for range flushers {
-		d.flushers.Go(func() { d.serve(ctx) })
+		writing.Go(func() { d.serve(ctx) })
 	}
-	d.flushers.Wait()
+	writing.Wait()
 	close(d.stopped)
 }
 
@@ -300,17 +303,17 @@ func (d *Desk) lastWord(s *slip) (Receipt, error) {
 }
 
 // serve takes the first slip, then whatever queued up behind it without waiting for
-// more, and writes them as one group.
+// more, and writes them as one group once it is its turn.
 func (d *Desk) serve(ctx context.Context) {
 	for {
 		select {
 		case s := <-d.in:
-			d.flush(ctx, d.collect(s))
+			d.inTurn(ctx, s)
 		case <-ctx.Done():
 			for {
 				select {
 				case s := <-d.in:
-					d.flush(ctx, d.collect(s))
+					d.inTurn(ctx, s)
 				default:
 					return
 				}
@@ -319,24 +322,70 @@ func (d *Desk) serve(ctx context.Context) {
 	}
 }
 
-func (d *Desk) collect(first *slip) []*slip {
-	group, bytes := make([]*slip, 0, 16), 0
-	add := func(s *slip) {
-		if s.state.CompareAndSwap(waiting, taken) {
-			group = append(group, s)
-			bytes += len(s.draft.Data)
-		}
+// inTurn writes the group that a slip is the first of. While another commit is under way
+// that is waited for, and what arrives meanwhile is of the group: a small group costs a
+// round trip and its plans all the same, and takes the processor from those who would fill
+// it. Beside a commit that is slow this one begins.
+func (d *Desk) inTurn(ctx context.Context, first *slip) {
+	g := &group{}
+	g.add(first)
+	mine := d.await(g)
+	g.fill(d.in)
+	d.flush(ctx, g.taken())
+	if mine {
+		<-d.turn
 	}
-	add(first)
-	for len(group) < maxGroup && bytes < maxGroupBytes {
+}
+
+// await waits for the turn of a group, which it has grow meanwhile, and reports whether it
+// has come; otherwise the group may go without.
+func (d *Desk) await(g *group) (mine bool) {
+	late := time.NewTimer(slow)
+	defer late.Stop()
+	for {
+		in := d.in
+		if g.full() {
+			in = nil
+		}
 		select {
-		case s := <-d.in:
-			add(s)
-		default:
-			return group
+		case d.turn <- struct{}{}:
+			return true
+		case s := <-in:
+			g.add(s)
+		case <-late.C:
+			return false
 		}
 	}
-	return group
+}
+
+// group is slips that are to be written together.
+type group struct {
+	slips []*slip
+	bytes int
+}
+
+func (g *group) add(s *slip) {
+	g.slips = append(g.slips, s)
+	g.bytes += len(s.draft.Data)
+}
+
+func (g *group) full() bool { return len(g.slips) >= maxGroup || g.bytes >= maxGroupBytes }
+
+// fill adds what is queued, without waiting for more.
+func (g *group) fill(in <-chan *slip) {
+	for !g.full() {
+		select {
+		case s := <-in:
+			g.add(s)
+		default:
+			return
+		}
+	}
+}
+
+// taken are those whose callers still wait, and from now on for their answers alone.
+func (g *group) taken() []*slip {
+	return slices.DeleteFunc(g.slips, func(s *slip) bool { return !s.state.CompareAndSwap(waiting, taken) })
 }
 
 // answer gives a slip its result.
