@@ -29,6 +29,9 @@ type board struct {
 	back    bool // the database was just reached
 	paced   int  // targets that wait for their rate limit
 	hurried int  // how many want rate limits not to be waited for
+	ahead   int  // claims kept ahead, of all targets
+	limited bool // nothing is claimed ahead
+	stopped bool // nothing that was begins any more
 
 	bell    chan struct{}
 	resumed chan struct{} // ends a rest
@@ -44,6 +47,7 @@ type stand struct {
 	floor     time.Time     // available_at below which nothing is known to be left
 	lowered   bool          // something was found below its floor since its quota was drawn
 	alarms    int           // how often it is to be woken
+	ahead     []ahead       // claimed, and to begin as attempts end; oldest first
 	heardAt   time.Time     // when something other than a deferral last came back
 	took      time.Duration // how long its last attempt took, or zero where none was made
 	pace      pace
@@ -236,10 +240,11 @@ func (b *board) wait(ctx context.Context, until time.Time) {
 	}
 }
 
-// draw is a quota with the seats it takes.
+// draw is a quota with the seats it takes; what comes back beyond them is kept ahead.
 type draw struct {
 	ledger.Quota
 	seat  seat
+	seats int
 	paced bool // by a rate limit
 }
 
@@ -267,14 +272,14 @@ func (b *board) draw(batch int) []draw {
 func (b *board) round(batch int, now time.Time) []draw {
 	left, turns := min(b.free, batch), len(b.ready)
 	most := min(turns, maxDrawn)
-	share := max(left/most, 1)
+	share, beyond := max(left/most, 1), (batch-left)/most
 	draws := make([]draw, 0, most)
 	for ; turns > 0 && left > 0 && len(draws) < most; turns-- {
 		id := b.ready[0]
 		b.ready = b.ready[1:]
-		if d := b.quota(id, min(share, left), now); d.N > 0 {
+		if d := b.quota(id, min(share, left), beyond, now); d.N > 0 {
 			draws = append(draws, d)
-			left -= d.N
+			left -= d.seats
 		}
 	}
 	return draws
@@ -332,8 +337,9 @@ func (b *board) paceOf(t *event.Target, s *stand, now time.Time) int {
 }
 
 // quota is what one target may be given now. Its seats are taken at once, so that the
-// targets of one lane do not all find the same room.
-func (b *board) quota(id event.TargetID, most int, now time.Time) draw {
+// targets of one lane do not all find the same room. beyond is how many more may be claimed
+// ahead.
+func (b *board) quota(id event.TargetID, most, beyond int, now time.Time) draw {
 	s := b.stand(id)
 	s.queued, s.woken, s.lowered = false, false, false
 	t := b.book.Target(id)
@@ -368,14 +374,16 @@ func (b *board) quota(id event.TargetID, most int, now time.Time) draw {
 	if paced == 0 {
 		return draw{}
 	}
+	n := min(own, inLane, most, paced)
 	d := draw{
-		Quota: ledger.Quota{Target: id, N: min(own, inLane, most, paced), Lease: t.Receiver.Lease, Floor: s.floor},
+		Quota: ledger.Quota{Target: id, N: n + min(b.roomAhead(t, s, n), beyond), Lease: t.Receiver.Lease, Floor: s.floor},
 		seat:  seat{target: id, lane: l, own: &s.throttle},
+		seats: n,
 		paced: paced < unlimited,
 	}
-	s.inflight += d.N
-	l.inflight += d.N
-	b.free -= d.N
+	s.inflight += n
+	l.inflight += n
+	b.free -= n
 	return d
 }
 
@@ -433,7 +441,7 @@ func (b *board) settle(draws []draw, claims []event.Claim) {
 		if d.paced {
 			s.pace.start(now, got[d.Target])
 		}
-		if unused := d.N - got[d.Target]; unused > 0 {
+		if unused := d.seats - got[d.Target]; unused > 0 {
 			b.leave(d.seat, unused)
 		}
 		if got[d.Target] == d.N || s.woken {
@@ -456,7 +464,7 @@ func (b *board) failed(draws []draw) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, d := range draws {
-		b.leave(d.seat, d.N)
+		b.leave(d.seat, d.seats)
 		b.enqueue(d.Target, b.stand(d.Target))
 	}
 }
@@ -470,16 +478,22 @@ func (b *board) admits(at seat) bool {
 	return !at.lane.closed(now) && !at.own.closed(now)
 }
 
-// done frees the seat of an attempt that took so long, or was not made.
-func (b *board) done(at seat, took time.Duration) {
+// done frees the seat of an attempt that was not made, and answers what nobody is left to
+// begin.
+func (b *board) done(at seat) (back []event.Claim) {
 	b.mu.Lock()
-	if took > 0 {
-		b.stand(at.target).took = took
+	defer b.mu.Unlock()
+	b.vacate(at)
+	if s := b.stand(at.target); s.inflight == 0 {
+		back = b.dropAhead(s)
 	}
+	return back
+}
+
+// vacate frees a seat.
+func (b *board) vacate(at seat) {
 	b.leave(at, 1)
-	ring := len(b.ready) > 0 || b.free == b.slots || len(b.short) > 0 && b.free > b.slots/reserved
-	b.mu.Unlock()
-	if ring {
+	if len(b.ready) > 0 || b.free == b.slots || len(b.short) > 0 && b.free > b.slots/reserved {
 		b.ring()
 	}
 }

@@ -224,11 +224,11 @@ func (e *Eager) start(c *event.Claim, d ledger.Debt, began time.Time) {
 	free := sync.OnceFunc(func() { e.free(d.TargetID) })
 	if e.begin(func() {
 		defer free()
-		e.dispatch(c, began, func(result event.Result) {
+		e.dispatch(c, began, course{came: func(result event.Result) {
 			free()
 			e.note(c.TargetID, &result)
 			e.tell(c.Event.ID)
-		})
+		}})
 	}) {
 		e.counts.Tried.Add(1)
 		return

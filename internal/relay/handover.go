@@ -28,15 +28,15 @@ const handOverPause = time.Second
 
 // dispatch makes an attempt, or hands it over where it is not to be made here. What is
 // for worker processes is never run here instead.
-func (r *Runner) dispatch(c *event.Claim, began time.Time, came func(event.Result)) dispatched {
+func (r *Runner) dispatch(c *event.Claim, began time.Time, on course) dispatched {
 	if c.To == nil || c.To.Deleted || !c.To.Receiver.Task || c.To.Pulled() {
-		r.attempt(c, began, came)
+		r.attempt(c, began, on)
 		return here
 	}
 	if r.Tasks == nil {
 		v := event.Verdict{Ruling: event.Failure, Class: event.ClassTask, StartedAt: time.Now(),
 			Reason: "its site is task, and this service has nothing to hand it over with: EVENTSVC_NATS_URL is not set"}
-		r.after(r.work, c, r.settle(r.work, c, v, nil, began, began.Add(c.Lease())), came)
+		r.after(r.work, c, r.settle(r.work, c, v, nil, began, began.Add(c.Lease()), false), on.came)
 		return here
 	}
 	if !r.handOver(r.work, c) {

@@ -17,32 +17,41 @@ type recorder struct {
 	worker event.WorkerID
 	log    *slog.Logger
 	turned func([]ledger.Health)
-	in     chan *line
+	// underWay counts the attempts that are, those among them that wait to be recorded.
+	underWay func() int
+	in       chan *line
+	crowded  bool // the last batch was a crowd
 }
 
 // line is one entry on its way into the ledger.
 type line struct {
 	ledger.Entry
-	lapse time.Time // when the claim's lease lapses, by our own clock
-	done  chan bool
+	lapse   time.Time // when the claim's lease lapses, by our own clock
+	patient bool      // nobody waits for it
+	done    chan bool
 }
 
-// maxBatch bounds one statement. recordTimeout bounds one try.
+// maxBatch bounds one statement. recordTimeout bounds one try. Where lines come in crowds,
+// patient ones wait a moment for more of what is under way, as a small batch costs a round
+// trip and a commit like a large one.
 const (
 	maxBatch      = 1000
+	crowd         = 8
+	enoughLines   = 250
+	moment        = 4 * time.Millisecond
 	recordTimeout = 5 * time.Second
 	retryPause    = 100 * time.Millisecond // doubles up to
 	maxRetryPause = time.Second
 )
 
-func newRecorder(l Ledger, worker event.WorkerID, log *slog.Logger, turned func([]ledger.Health)) *recorder {
-	return &recorder{ledger: l, worker: worker, log: log, turned: turned, in: make(chan *line, maxBatch)}
+func newRecorder(l Ledger, worker event.WorkerID, log *slog.Logger, turned func([]ledger.Health), underWay func() int) *recorder {
+	return &recorder{ledger: l, worker: worker, log: log, turned: turned, underWay: underWay, in: make(chan *line, maxBatch)}
 }
 
 // record writes one settlement and reports whether it stands. False: the claim was
 // lost, or the database could not be reached before its lease lapsed.
-func (r *recorder) record(ctx context.Context, e ledger.Entry, lapse time.Time) bool {
-	l := &line{Entry: e, lapse: lapse, done: make(chan bool, 1)}
+func (r *recorder) record(ctx context.Context, e ledger.Entry, lapse time.Time, patient bool) bool {
+	l := &line{Entry: e, lapse: lapse, patient: patient, done: make(chan bool, 1)}
 	select {
 	case r.in <- l:
 	case <-ctx.Done():
@@ -68,13 +77,35 @@ func (r *recorder) run(ctx context.Context) {
 	}
 }
 
+// collect is a line with those that are queued behind it, and, as long as all of them are
+// patient and more is under way, with those that come within a moment.
 func (r *recorder) collect(first *line) []*line {
-	batch := []*line{first}
+	batch, patient := []*line{first}, first.patient && r.crowded
+	defer func() { r.crowded = len(batch) >= crowd }()
+	add := func(l *line) {
+		batch = append(batch, l)
+		patient = patient && l.patient
+	}
+	var late <-chan time.Time
 	for len(batch) < maxBatch {
 		select {
 		case l := <-r.in:
-			batch = append(batch, l)
+			add(l)
+			continue
 		default:
+		}
+		if !patient || len(batch) >= enoughLines || r.underWay() <= len(batch) {
+			return batch
+		}
+		if late == nil {
+			timer := time.NewTimer(moment)
+			defer timer.Stop()
+			late = timer.C
+		}
+		select {
+		case l := <-r.in:
+			add(l)
+		case <-late:
 			return batch
 		}
 	}

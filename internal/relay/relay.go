@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -123,6 +122,9 @@ type Relay struct {
 	left  int          // claims that may still be made, where that is limited
 	seen  *successes
 	done  atomic.Bool
+	// unrecorded are attempts that have given up their seats before they are recorded: as
+	// many as there are slots.
+	unrecorded atomic.Int64
 	lookout
 	outage
 }
@@ -130,9 +132,11 @@ type Relay struct {
 // New makes a relay; Run makes it work.
 func New(o Options) *Relay {
 	runner := NewRunner(o)
+	board := newBoard(runner.Slots, runner.Book, runner.Lanes)
+	board.limited = o.Limit > 0
 	return &Relay{
 		Runner: runner,
-		board:  newBoard(runner.Slots, runner.Book, runner.Lanes),
+		board:  board,
 		left:   runner.Limit,
 		seen:   newSuccesses(),
 
@@ -173,6 +177,7 @@ func (r *Relay) Run(ctx context.Context) {
 	go func() { r.report(reporting); close(reported) }()
 
 	r.claimUntil(ctx)
+	r.putBack(ctx, r.board.stop())
 	stop()
 	<-ran
 	quiet()
@@ -247,14 +252,16 @@ func (r *Relay) claim(ctx context.Context, draws []draw) error {
 	}
 	r.outage.over()
 	r.board.settle(draws, claimed.Claims)
+	now, later := part(draws, claimed.Claims)
 	if err := r.Book.Reach(claimCtx, claimed.Revision); err != nil || ctx.Err() != nil {
-		r.release(ctx, claimed.Claims, seats)
+		r.release(ctx, now, seats)
+		r.putBack(ctx, later)
 		return err
 	}
+	r.board.keep(later, began)
 	var unstarted []event.Claim
-	for i := range claimed.Claims {
-		c := &claimed.Claims[i]
-		c.To = r.Book.Target(c.TargetID)
+	for i := range now {
+		c := &now[i]
 		if !r.start(c, seats[c.TargetID], began) {
 			unstarted = append(unstarted, *c)
 		} else if r.Limit > 0 {
@@ -268,24 +275,12 @@ func (r *Relay) claim(ctx context.Context, draws []draw) error {
 // start begins an attempt, unless its destination has asked to be left alone while it
 // was claimed for, or its receiver was declared to another lane.
 func (r *Relay) start(c *event.Claim, at seat, began time.Time) bool {
+	c.To = r.Book.Target(c.TargetID)
 	if !r.board.admits(at) || c.To != nil && !r.Lanes.serves(c.To) {
 		return false
 	}
-	return r.begin(func() {
-		var once sync.Once
-		started := time.Now()
-		free := func() { r.board.done(at, max(time.Since(started), 1)) }
-		defer once.Do(free)
-		switch r.dispatch(c, began, func(result event.Result) {
-			r.came(c, at, &result)
-			once.Do(free)
-		}) {
-		case handedOver:
-			r.board.heard(at, event.PauseTarget, 0)
-		case notHandedOver:
-			r.board.heard(at, event.PauseTarget, handOverPause)
-		}
-	})
+	first := ahead{*c, began}
+	return r.begin(func() { r.sit(at, &first) })
 }
 
 // came notes on the board what an attempt came to.
@@ -317,15 +312,14 @@ func (r *Relay) Note(target event.TargetID, result *event.Result) {
 	}
 }
 
-// release hands claims back that will not be attempted, though the process is stopping.
+// release hands claims back that will not be attempted, though the process is stopping, and
+// frees their seats.
 func (r *Relay) release(ctx context.Context, claims []event.Claim, seats map[event.TargetID]seat) {
+	back := claims
 	for i := range claims {
-		r.board.done(seats[claims[i].TargetID], 0)
+		back = append(back, r.board.done(seats[claims[i].TargetID])...)
 	}
-	if len(claims) > 0 {
-		r.handBack(context.WithoutCancel(ctx), fencesOf(claims)...)
-		r.board.handedBack(claims)
-	}
+	r.putBack(ctx, back)
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -34,6 +34,7 @@ type shift struct {
 	closed   bool
 	closing  chan struct{} // closed when no more attempts begin
 	attempts sync.WaitGroup
+	idle     chan func() // to goroutines that have made an attempt
 	underWay atomic.Int64
 	wishes   chan struct{} // a seat for each delivery that somebody wants tried now
 }
@@ -41,16 +42,21 @@ type shift struct {
 // NewRunner makes a runner; Run must run for attempts to be recorded.
 func NewRunner(o Options) *Runner {
 	o = o.withDefaults()
-	s := &shift{teller: newTeller(o.Courier, o.Log), wishes: make(chan struct{}, maxWishes), closing: make(chan struct{})}
+	s := &shift{teller: newTeller(o.Courier, o.Log), wishes: make(chan struct{}, maxWishes), closing: make(chan struct{}), idle: make(chan func())}
 	s.work, s.cut = context.WithCancel(context.Background())
-	return &Runner{Options: o, shift: s, recorder: newRecorder(o.Ledger, o.Worker, o.Log, o.Turned)}
+	return o.over(s)
 }
 
 // as is a runner that attempts and records under another number, and stops with this one.
 func (r *Runner) as(worker event.WorkerID) *Runner {
 	o := r.Options
 	o.Worker = worker
-	return &Runner{Options: o, shift: r.shift, recorder: newRecorder(o.Ledger, o.Worker, o.Log, o.Turned)}
+	return o.over(r.shift)
+}
+
+func (o Options) over(s *shift) *Runner {
+	underWay := func() int { return int(s.underWay.Load()) }
+	return &Runner{Options: o, shift: s, recorder: newRecorder(o.Ledger, o.Worker, o.Log, o.Turned, underWay)}
 }
 
 // Run records until the context ends. Then it lets no more attempts begin, waits for
@@ -84,8 +90,40 @@ func (r *Runner) begin(do func()) bool {
 		return false
 	}
 	r.underWay.Add(1)
-	r.attempts.Go(func() { defer r.underWay.Add(-1); do() })
+	r.attempts.Add(1)
+	select {
+	case r.idle <- do:
+	default:
+		go r.hand(do)
+	}
 	return true
+}
+
+// idleHand is how long a goroutine that has made an attempt waits to make another: its stack
+// has grown to what an attempt takes.
+const idleHand = 5 * time.Second
+
+// hand makes attempts until there are none for a while.
+func (r *Runner) hand(do func()) {
+	timer := time.NewTimer(idleHand)
+	defer timer.Stop()
+	for {
+		r.handle(do)
+		timer.Reset(idleHand)
+		select {
+		case do = <-r.idle:
+		case <-timer.C:
+			return
+		case <-r.closing:
+			return
+		}
+	}
+}
+
+func (r *Runner) handle(do func()) {
+	defer r.attempts.Done()
+	defer r.underWay.Add(-1)
+	do()
 }
 
 // Deliver tries one delivery now, whatever it waits for, as long as nobody holds it. It
@@ -132,7 +170,7 @@ func (r *Runner) Deliver(ctx context.Context, id event.ID) (ended bool, err erro
 	if !r.begin(func() {
 		defer close(done)
 		defer func() { <-r.wishes }()
-		r.dispatch(&claim, began, func(result event.Result) { made = result.Recorded })
+		r.dispatch(&claim, began, course{came: func(result event.Result) { made = result.Recorded }})
 	}) {
 		<-r.wishes
 		r.handBack(context.WithoutCancel(ctx), claim.Fence)
@@ -146,11 +184,20 @@ func (r *Runner) Deliver(ctx context.Context, id event.ID) (ended bool, err erro
 	}
 }
 
+// course is told how an attempt goes.
+type course struct {
+	// answered, where given, is called where the receiver has taken the delivery and nothing
+	// but the record is left. It reports whether nobody waits for that.
+	answered func() (nobody bool)
+	// came is called once with what the attempt came to, when it was recorded or lost. It is
+	// not called where none was made.
+	came func(event.Result)
+}
+
 // attempt is one claim's whole life in this process. began is the moment before the
 // claim was asked for: the lease is counted from it on our own clock, so that we stop
-// before the database thinks we have. came is called once with what an attempt came to,
-// when it was recorded or lost; it is not called where none was made.
-func (r *Runner) attempt(c *event.Claim, began time.Time, came func(event.Result)) {
+// before the database thinks we have.
+func (r *Runner) attempt(c *event.Claim, began time.Time, on course) {
 	ctx := r.work
 	switch lapse := began.Add(c.Lease()); {
 	case c.To == nil:
@@ -165,14 +212,14 @@ func (r *Runner) attempt(c *event.Claim, began time.Time, came func(event.Result
 		r.handBack(ctx, c.Fence)
 	default:
 		if v, ok := r.undeliverable(c); ok {
-			r.after(ctx, c, r.settle(ctx, c, v, nil, began, lapse), came)
+			r.after(ctx, c, r.settle(ctx, c, v, nil, began, lapse, false), on.came)
 			return
 		}
 		if c.To.Receiver.Function != "" {
-			r.call(ctx, c, began, lapse, came)
+			r.call(ctx, c, began, lapse, on.came)
 			return
 		}
-		r.run(ctx, c, nil, began, lapse, came)
+		r.run(ctx, c, nil, began, lapse, on)
 	}
 }
 
@@ -190,7 +237,7 @@ func (r *Runner) call(ctx context.Context, c *event.Claim, began, lapse time.Tim
 		return
 	}
 	defer call.End()
-	r.run(ctx, c, call, began, lapse, came)
+	r.run(ctx, c, call, began, lapse, course{came: came})
 }
 
 func (r *Runner) handBack(ctx context.Context, fences ...event.Fence) {
@@ -216,7 +263,7 @@ func fencesOf(claims []event.Claim) []event.Fence {
 // orphan ends a delivery whose receiver or target is gone. No attempt was made, so
 // none is counted, kept or logged as failed.
 func (r *Runner) orphan(ctx context.Context, c *event.Claim, lapse time.Time) {
-	r.recorder.record(ctx, ledger.Entry{Fence: c.Fence, Settlement: event.Settlement{Status: event.Orphaned}}, lapse)
+	r.recorder.record(ctx, ledger.Entry{Fence: c.Fence, Settlement: event.Settlement{Status: event.Orphaned}}, lapse, false)
 }
 
 // undeliverable is the verdict on a delivery that cannot be made an attempt of: what is
@@ -248,7 +295,7 @@ func (r *Runner) check(c *event.Claim) error {
 }
 
 // run makes the attempt inside the hook: a request, or the call where one is given.
-func (r *Runner) run(ctx context.Context, c *event.Claim, call Call, began, lapse time.Time, came func(event.Result)) {
+func (r *Runner) run(ctx context.Context, c *event.Claim, call Call, began, lapse time.Time, on course) {
 	about := c.Context()
 	around.Attempt(ctx, r.Hook, about, r.Log,
 		func(ctx context.Context) event.Verdict {
@@ -258,8 +305,9 @@ func (r *Runner) run(ctx context.Context, c *event.Claim, call Call, began, laps
 			return r.Courier.Attempt(ctx, c)
 		},
 		func(ctx context.Context, v event.Verdict) event.Result {
-			result := r.settle(ctx, c, v, call, began, lapse)
-			around.Guarded(ctx, r.Log, "what follows a record", func() { r.after(ctx, c, result, came) })
+			patient := on.answered != nil && v.Ruling == event.Success && v.Result == nil && on.answered()
+			result := r.settle(ctx, c, v, call, began, lapse, patient)
+			around.Guarded(ctx, r.Log, "what follows a record", func() { r.after(ctx, c, result, on.came) })
 			return result
 		})
 }
@@ -272,8 +320,9 @@ type Results interface {
 }
 
 // settle judges a verdict and records what it means: a call's success in its own
-// transaction, everything else by the recorder.
-func (r *Runner) settle(ctx context.Context, c *event.Claim, v event.Verdict, call Call, began, lapse time.Time) event.Result {
+// transaction, everything else by the recorder, which may take its time where the record is
+// patient.
+func (r *Runner) settle(ctx context.Context, c *event.Claim, v event.Verdict, call Call, began, lapse time.Time, patient bool) event.Result {
 	if ctx.Err() != nil {
 		// Cut by a stop whose grace is over: nobody knows how far the attempt came.
 		// Nothing is recorded, and the lease brings the delivery back.
@@ -283,18 +332,18 @@ func (r *Runner) settle(ctx context.Context, c *event.Claim, v event.Verdict, ca
 	if v.Ruling == event.Success && v.Result != nil && r.Results != nil {
 		recorded, instead := r.Results.Acknowledge(ctx, r.Worker, c, entry(c, &v, result.Settlement), &v, lapse)
 		if instead != nil {
-			return r.settle(ctx, c, *instead, nil, began, lapse)
+			return r.settle(ctx, c, *instead, nil, began, lapse, false)
 		}
 		result.Recorded = recorded
 		return result
 	}
 	if call == nil || v.Ruling != event.Success {
-		result.Recorded = r.recorder.record(ctx, entry(c, &v, result.Settlement), lapse)
+		result.Recorded = r.recorder.record(ctx, entry(c, &v, result.Settlement), lapse, patient)
 		return result
 	}
 	recorded, instead := call.Acknowledge(ctx, r.Worker, entry(c, &v, result.Settlement))
 	if instead != nil {
-		return r.settle(ctx, c, *instead, nil, began, lapse)
+		return r.settle(ctx, c, *instead, nil, began, lapse, false)
 	}
 	result.Recorded = recorded
 	return result

@@ -53,12 +53,12 @@ func (t *Taker) Handle(ctx context.Context, m task.Message) (done bool) {
 	}
 	if !t.begin(func() {
 		defer leave()
-		t.attempt(c, began, func(result event.Result) {
+		t.attempt(c, began, course{came: func(result event.Result) {
 			leave()
 			if result.Recorded && result.Settlement.Status == event.Succeeded {
 				t.note(c.TargetID)
 			}
-		})
+		}})
 	}) {
 		leave()
 		t.handBack(context.WithoutCancel(ctx), c.Fence)
