@@ -38,6 +38,8 @@ type ServerOptions struct {
 	DieWithParent bool
 	// Count loads pg_stat_statements, where the binaries bring it.
 	Count bool
+	// Settings are more of the server's, each as name=value.
+	Settings []string
 }
 
 const (
@@ -180,6 +182,9 @@ func (s *Server) start(o ServerOptions, home string, owner account) error {
 	}
 	if o.Count && o.Binaries.hasLibrary("pg_stat_statements") {
 		args = append(args, "-c", "shared_preload_libraries=pg_stat_statements")
+	}
+	for _, setting := range o.Settings {
+		args = append(args, "-c", setting)
 	}
 	logFile, err := os.OpenFile(logPath(home), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
