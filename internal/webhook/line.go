@@ -29,6 +29,9 @@ type line struct {
 	expected  int           // of them, until the peer's settings were read; 0: not known yet
 	settled   bool          // they were
 	ready     chan struct{} // closed then
+	severed   bool          // we closed it, and nobody joins any more
+	gone      chan struct{} // closed as net/http closes it
+	going     sync.Once
 }
 
 // Bounds of lines.
@@ -78,7 +81,7 @@ func (ls *lines) dial(by func(context.Context, string, string) (net.Conn, error)
 		if err != nil {
 			return nil, err
 		}
-		l := &line{Conn: conn, of: ls, host: host, allowance: allowancePerAttempt, ready: make(chan struct{})}
+		l := &line{Conn: conn, of: ls, host: host, allowance: allowancePerAttempt, ready: make(chan struct{}), gone: make(chan struct{})}
 		seen.dialled(l)
 		ls.rest(l, ls.fresh, idlePerHost)
 		return l, nil
@@ -169,27 +172,41 @@ func (l *line) awaitSettings(ctx context.Context) {
 	}
 }
 
-// Close also forgets the line.
+// Close also forgets the line. It is net/http's, which by then puts no request on it.
 func (l *line) Close() error {
 	l.of.used(l)
+	l.going.Do(func() { close(l.gone) })
 	return l.Conn.Close()
 }
 
-// join is called by an attempt that is given the line. A nil line is none.
-func (l *line) join() {
+// awaitGone waits until net/http knows that a severed line is closed: it learns that by
+// reading, and puts requests on the line before.
+func (l *line) awaitGone(ctx context.Context) {
+	select {
+	case <-l.gone:
+	case <-ctx.Done():
+	}
+}
+
+// join is called by an attempt that is given the line, and refuses it one that is severed.
+// A nil line is none.
+func (l *line) join() bool {
 	if l == nil {
-		return
+		return true
 	}
 	l.of.used(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.severed {
+		return false
+	}
 	l.joined = true
 	l.uses++
 	l.allowance += allowancePerAttempt
+	return true
 }
 
-// leave is called once by each who joined: good says that the answer came to its end. A
-// request that is put on the line as it is closed fails as on any that the peer closes.
+// leave is called once by each who joined: good says that the answer came to its end.
 func (l *line) leave(good bool) {
 	if l == nil {
 		return
@@ -202,7 +219,7 @@ func (l *line) leave(good bool) {
 	l.mu.Unlock()
 	switch {
 	case unused && spoils:
-		l.sever()
+		l.severUnused()
 	case unused:
 		l.of.rest(l, l.of.unused, unusedPerHost)
 	}
@@ -210,8 +227,24 @@ func (l *line) leave(good bool) {
 
 // sever closes the line at once, saying goodbye to nobody: TLS would wait for a peer that
 // does not read.
-func (l *line) sever() {
+func (l *line) sever() { l.severIf(func() bool { return true }) }
+
+// severUnused closes the line if no attempt has it.
+func (l *line) severUnused() { l.severIf(func() bool { return l.uses == 0 }) }
+
+// severUnjoined closes the line if no attempt ever had it.
+func (l *line) severUnjoined() { l.severIf(func() bool { return !l.joined }) }
+
+// severIf closes the line if it may, which is asked under mu: so nobody joins between.
+func (l *line) severIf(may func() bool) {
 	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	now := may()
+	l.severed = l.severed || now
+	l.mu.Unlock()
+	if !now {
 		return
 	}
 	l.of.used(l)
@@ -220,16 +253,6 @@ func (l *line) sever() {
 		inner = secure.NetConn()
 	}
 	inner.Close()
-}
-
-// severUnjoined closes the line if no attempt ever had it.
-func (l *line) severUnjoined() {
-	l.mu.Lock()
-	joined := l.joined
-	l.mu.Unlock()
-	if !joined {
-		l.sever()
-	}
 }
 
 // used is told of a line that is in use, or gone.
@@ -256,5 +279,5 @@ func (ls *lines) rest(l *line, of map[string][]*line, most int) {
 	}
 	of[l.host] = all
 	ls.mu.Unlock()
-	oldest.sever()
+	oldest.severUnused()
 }

@@ -72,19 +72,26 @@ func (s *sighting) try(ctx context.Context) context.Context {
 
 // take is given the line that the request goes out by. Where it is given another, the first
 // turned out full or closed before the request has left. The try ends then, before anything
-// is written: net/http would go on to look, and wait for seconds between.
+// is written: net/http would go on to look, and wait for seconds between. One that is severed
+// is waited out: what net/http puts on it before it knows would be lost, unsent and untold.
 func (s *sighting) take(ctx context.Context, l *line) {
-	l.join()
+	joined := l
+	if !l.join() {
+		joined = nil
+	}
 	s.mu.Lock()
 	before, again, giveUp := s.line, s.tried, s.giveUp
-	s.line, s.tried = l, true
+	s.line, s.tried = joined, true
 	s.mu.Unlock()
 	before.leave(true)
-	if again && l != nil {
+	switch {
+	case again && l != nil:
 		giveUp(errAnother)
-		return
+	case joined != l:
+		l.awaitGone(ctx)
+	default:
+		l.awaitSettings(ctx)
 	}
-	l.awaitSettings(ctx)
 }
 
 // leave lets go of the line: good says that the answer came to its end.

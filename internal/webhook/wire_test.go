@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"log"
@@ -105,6 +106,64 @@ func TestAPeerWhoseHTTP2TakesNoRequestIsSpokenToByHTTP1(t *testing.T) {
 			}
 		})
 	}
+}
+
+// late is a connection whose end is read once it may be.
+type late struct {
+	net.Conn
+	may <-chan struct{}
+}
+
+func (l late) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	if err != nil {
+		<-l.may
+	}
+	return n, err
+}
+
+// A connection that we close after an attempt takes none before net/http knows that it is
+// closed: that one would be lost, and not counted against the host.
+func TestAConnectionThatWeClosedCostsNoAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAuthority(t)
+		var asked atomic.Int32
+		// A pipe holds nothing: the peer writes only what is read at once.
+		p := &peer2{script: func(s *session) {
+			s.WriteSettings()
+			for f, err := s.ears.ReadFrame(); err == nil; f, err = s.ears.ReadFrame() {
+				if f, ok := f.(*http2.DataFrame); ok && f.StreamEnded() {
+					asked.Add(1)
+					s.WriteRSTStream(f.StreamID, http2.ErrCodeRefusedStream)
+				}
+			}
+		}}
+		config := &tls.Config{
+			Certificates: []tls.Certificate{a.issue("127.0.0.1", -time.Hour, time.Hour)}, NextProtos: []string{"h2"}, SessionTicketsDisabled: true,
+		}
+		known := make(chan struct{})
+		c := courier(t)
+		c.wire = newWire(func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go p.serve(tls.Server(theirs, config))
+			return late{ours, known}, nil
+		}, false)
+		trust(c, a.cert)
+		verdicts := make(chan event.Verdict, 2)
+		for range 2 {
+			go func() { verdicts <- attempt(t, c, claimFor("https://127.0.0.1/hook")) }()
+			synctest.Wait()
+		}
+		close(known)
+		for range 2 {
+			if v := <-verdicts; v.Class != event.ClassConnect || !strings.Contains(v.Reason, "REFUSED_STREAM") {
+				t.Errorf("%s %s %s", v.Ruling, v.Class, v.Reason)
+			}
+		}
+		if asked.Load() != 2 || c.wire.stale.hosts["127.0.0.1"].refusals != 2 {
+			t.Errorf("%d requests for 2 attempts, and %+v", asked.Load(), c.wire.stale.hosts)
+		}
+	})
 }
 
 // A peer that speaks HTTP/2 alone is not shut out for an hour by having refused some.
