@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"time"
@@ -60,7 +59,7 @@ func New(o Options) *Courier {
 	if o.Proxy != nil {
 		dial = newProxy(&o, agent).DialContext
 	}
-	return &Courier{wire: newWire(dial, o.HTTP1), policy: o.Policy, dns: o.DNS, agent: agent, source: o.Source}
+	return &Courier{wire: newWire(dial, o.HTTP1, o.Proxy == nil), policy: o.Policy, dns: o.DNS, agent: agent, source: o.Source}
 }
 
 // CloseIdle closes connections that no attempt uses.
@@ -73,7 +72,7 @@ func (c *Courier) Attempt(ctx context.Context, claim *event.Claim) event.Verdict
 	ctx, cancel := context.WithTimeout(ctx, claim.To.Receiver.Timeout)
 	defer cancel()
 	seen := &sighting{began: began}
-	req, body, err := c.request(httptrace.WithClientTrace(ctx, seen.trace(ctx)), claim, began)
+	req, body, err := c.request(ctx, claim, began)
 	if err != nil {
 		return undeliverable(err, began)
 	}
@@ -155,6 +154,7 @@ func (c *Courier) request(ctx context.Context, claim *event.Claim, now time.Time
 	if err != nil {
 		return nil, nil, withoutURL(err)
 	}
+	req.Header = make(http.Header, maxOwnHeaders+len(claim.To.Receiver.Headers)+len(claim.To.Headers))
 	c.writeHeaders(req.Header, ctx, claim, body, now)
 	return req, body, nil
 }

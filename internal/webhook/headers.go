@@ -12,6 +12,9 @@ import (
 	"github.com/eventsvc/eventsvc/internal/event"
 )
 
+// maxOwnHeaders is how many headers of ours most attempts have; more are no harm.
+const maxOwnHeaders = 20
+
 // writeHeaders sets every header of an attempt: the receiver's static ones first, so
 // that none of them can stand in for ours.
 func (c *Courier) writeHeaders(h http.Header, ctx context.Context, claim *event.Claim, body []byte, now time.Time) {
@@ -23,7 +26,11 @@ func (c *Courier) writeHeaders(h http.Header, ctx context.Context, claim *event.
 	for name, value := range claim.To.Headers {
 		h.Set(name, value)
 	}
-	set := func(name, value string) { h[http.CanonicalHeaderKey(name)] = []string{value} }
+	values := make([]string, 0, maxOwnHeaders)
+	set := func(name, value string) {
+		values = append(values, value)
+		h[http.CanonicalHeaderKey(name)] = values[len(values)-1 : len(values) : len(values)]
+	}
 	set("User-Agent", c.agent)
 	set("Content-Type", contentType(claim.Format))
 	if claim.Format == event.FormatCloudEventsBinary {

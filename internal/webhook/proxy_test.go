@@ -230,7 +230,7 @@ func TestAProxyBehindTLSIsVerified(t *testing.T) {
 	known := newProxy(&Options{Policy: c.policy, DNS: c.dns, Proxy: at}, "test")
 	known.tls.RootCAs = x509.NewCertPool()
 	known.tls.RootCAs.AddCert(certificate.Certificate())
-	c.wire = newWire(known.DialContext, false)
+	c.wire = newWire(known.DialContext, false, false)
 	if v := attempt(t, c, claimFor(target)); v.Ruling != event.Success {
 		t.Errorf("got %+v", v)
 	}

@@ -36,7 +36,7 @@ var known = []event.Format{event.FormatStandard, event.FormatCloudEvents, event.
 // wellFormed says where data is no JSON text (RFC 8259), or is nil. Names given twice
 // are the producer's own business.
 func wellFormed(data []byte) error {
-	d := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	d := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if err := d.SkipValue(); err != nil {
 		return err
 	}

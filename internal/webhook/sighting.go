@@ -45,9 +45,22 @@ func (s *sighting) trace(ctx context.Context) *httptrace.ClientTrace {
 			s.mu.Unlock()
 			s.take(ctx, lineOf(info.Conn))
 		},
-		WroteHeaders:         func() { s.mu.Lock(); s.sent = true; s.mu.Unlock() },
-		GotFirstResponseByte: func() { took(&s.began, &s.timings.FirstByte) },
+		WroteHeaders:         s.leaves,
+		GotFirstResponseByte: s.firstByte,
 	}
+}
+
+// reuse notes that the request goes out by a connection that was there.
+func (s *sighting) reuse() { s.mu.Lock(); s.timings.Reused = true; s.mu.Unlock() }
+
+// leaves notes that the request leaves, or may have.
+func (s *sighting) leaves() { s.mu.Lock(); s.sent = true; s.mu.Unlock() }
+
+// firstByte notes that the answer begins.
+func (s *sighting) firstByte() {
+	s.mu.Lock()
+	s.timings.FirstByte = milliseconds(time.Since(s.began))
+	s.mu.Unlock()
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptrace"
 	"strconv"
 	"time"
 
@@ -68,7 +67,7 @@ func (c *Courier) notice(ctx context.Context, url, id string, body []byte, secre
 	defer cancel()
 	now := time.Now()
 	seen := &sighting{began: now}
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, seen.trace(ctx)), http.MethodPost, url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
 	if err != nil {
 		return 0, withoutURL(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 
 	"golang.org/x/net/http2"
 
@@ -18,12 +19,14 @@ import (
 type wire struct {
 	new *http.Transport // HTTP/2 over TLS where the peer offers it, else HTTP/1.1
 	old *http.Transport // HTTP/1.1 alone
+	// clear is HTTP/1.1 without TLS, for most of what goes that way.
+	clear cleartext
 	// stale are the hosts that are spoken to by HTTP/1.1 although they offer HTTP/2.
 	stale staleHosts
 	only1 bool // HTTP/1.1 for all
 }
 
-func newWire(dial func(context.Context, string, string) (net.Conn, error), only1 bool) *wire {
+func newWire(dial func(context.Context, string, string) (net.Conn, error), only1, direct bool) *wire {
 	lines := newLines()
 	transport := func(protocol2 bool) *http.Transport {
 		protocols := new(http.Protocols)
@@ -53,13 +56,14 @@ func newWire(dial func(context.Context, string, string) (net.Conn, error), only1
 		}
 		return t
 	}
-	return &wire{new: transport(true), old: transport(false), only1: only1}
+	return &wire{new: transport(true), old: transport(false), only1: only1, clear: cleartext{dial: dial, direct: direct, idle: map[string][]*clearConn{}}}
 }
 
 // closeIdle closes connections that no request uses.
 func (w *wire) closeIdle() {
 	w.new.CloseIdleConnections()
 	w.old.CloseIdleConnections()
+	w.clear.closeIdle()
 }
 
 // send puts one request on the wire, at most, and gives its answer up to the headers. The
@@ -67,6 +71,10 @@ func (w *wire) closeIdle() {
 // follow a redirect, or stumble over one.
 func (w *wire) send(req *http.Request, body []byte, seen *sighting) (*http.Response, error) {
 	give(req, body)
+	if w.clear.suits(req.URL, body) {
+		return w.clear.send(req, seen)
+	}
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), seen.trace(req.Context())))
 	host := req.URL.Host
 	if w.only1 || req.URL.Scheme != "https" {
 		return w.old.RoundTrip(req)

@@ -147,7 +147,7 @@ func TestAConnectionThatWeClosedCostsNoAttempt(t *testing.T) {
 			ours, theirs := net.Pipe()
 			go p.serve(tls.Server(theirs, config))
 			return late{ours, known}, nil
-		}, false)
+		}, false, false)
 		trust(c, a.cert)
 		verdicts := make(chan event.Verdict, 2)
 		for range 2 {
