@@ -42,6 +42,7 @@ func (s *server) lanes(api huma.API) {
 			if err != nil {
 				return nil, s.explain(ctx, err)
 			}
+			s.resumed(paused)
 			return &struct{ Body laneView }{showLane(&l)}, nil
 		})
 	}

@@ -187,7 +187,15 @@ func (s *server) pauseReceiver(ctx context.Context, in *ReceiverKey, paused bool
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
+	s.resumed(paused)
 	return s.receiverOutput(ctx, &r, nil, http.StatusOK), nil
+}
+
+// resumed has what was resumed claimed for at once.
+func (s *server) resumed(paused bool) {
+	if !paused {
+		s.Resumed()
+	}
 }
 
 // renaming is the body of a rename.

@@ -44,8 +44,10 @@ type Rooms struct {
 	// Target is one address as this process knows it, or nil.
 	Target func(event.TargetID) *event.Target
 	// Wake tells the relays whom something is owed to.
-	Wake  func([]event.TargetID)
-	Watch *ledger.Watch
+	Wake func([]event.TargetID)
+	// Resumed tells them that what was paused is not.
+	Resumed func()
+	Watch   *ledger.Watch
 	// Pauses are what this process's relay leaves alone; nil where none runs.
 	Pauses func() []event.Pause
 	// Deaf reports whether this process's relay hears nothing; nil where none runs.

@@ -377,6 +377,7 @@ func (s *server) pauseTarget(ctx context.Context, in *TargetName, paused bool) (
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
+	s.resumed(paused)
 	return s.targetOutput(ctx, receiver, &t, nil, http.StatusOK)
 }
 

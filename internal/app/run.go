@@ -238,6 +238,17 @@ func (h *house) wake(targets []event.TargetID) {
 	}
 }
 
+// resumed has every relay look for what was paused and may be claimed now.
+func (h *house) resumed() {
+	if h.relay != nil {
+		h.relay.Look()
+	}
+	h.remote.Look()
+	if h.Config.Wake == "notify" {
+		h.bell.Ring()
+	}
+}
+
 // resume is called when LISTEN is connected, and so the database was just reached.
 func (h *house) resume() {
 	if h.relay != nil {

@@ -73,7 +73,7 @@ func (h *house) rooms() api.Rooms {
 	rooms := api.Rooms{
 		Desk: h.desk, Registry: h.registry, Ledger: h.ledger, Gate: h.gate(), Keys: h.keys, Ready: h.gauge.checks,
 		Metrics: h.tel.Metrics, Tracer: h.tel.Traces, Log: h.Log, Version: h.Version,
-		Deliver: h.runner.Deliver, Await: h.eager.Await, Remote: h.remote, Try: h.try, Target: h.book.Target, Wake: h.wake, Watch: h.watch, Prune: h.prune(), Explain: h.courier.Explain,
+		Deliver: h.runner.Deliver, Await: h.eager.Await, Remote: h.remote, Try: h.try, Target: h.book.Target, Wake: h.wake, Resumed: h.resumed, Watch: h.watch, Prune: h.prune(), Explain: h.courier.Explain,
 	}
 	if h.Config.OpsListen != "" {
 		rooms.Metrics = nil
