@@ -52,7 +52,8 @@ func keeps(body string) func(event.Verdict) bool {
 }
 
 // P10: one row a peer, with the class it comes to. Only silence takes a receiver's whole
-// timeout, no answer is kept beyond its bounds, and each has seen one request (P6).
+// timeout, no answer is kept beyond its bounds, and each has seen one request (P6). It is
+// the same over net/http's transport, which carries what cleartext does not.
 func TestTheZooOfReceivers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -102,34 +103,37 @@ func TestTheZooOfReceivers(t *testing.T) {
 		"header flood":            {floods(ok, "X-A: "+strings.Repeat("a", 1000)+"\r\n"), event.Failure, event.ClassProtocol, nil},
 		"1xx flood":               {floods("", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"), event.Failure, event.ClassProtocol, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := listen(t, c.answer)
-			timeout := 20 * time.Second
-			if c.class == event.ClassTimeout {
-				timeout = time.Second
-			}
-			began := time.Now()
-			courier, url := byName(t, p)
-			v := attempt(t, courier, claimFor(url, func(r *event.Receiver) { r.Timeout = timeout }))
-			if took := time.Since(began); took > 10*time.Second {
-				t.Errorf("took %v", took)
-			}
-			if v.Ruling != c.ruling || v.Class != c.class || c.check != nil && !c.check(v) {
-				t.Errorf("got %s %s: %s, %+v", v.Ruling, v.Class, v.Reason, v.Evidence)
-			}
-			for _, secret := range []string{"127.0.0.1", "hush", "token"} {
-				if strings.Contains(v.Reason, secret) {
-					t.Errorf("the reason tells %s: %s", secret, v.Reason)
+		for way, direct := range map[string]bool{"": true, ", over net/http": false} {
+			t.Run(name+way, func(t *testing.T) {
+				t.Parallel()
+				p := listen(t, c.answer)
+				courier, url := byName(t, p)
+				courier.wire.clear.direct = direct
+				timeout := 20 * time.Second
+				if c.class == event.ClassTimeout {
+					timeout = time.Second
 				}
-			}
-			if len(v.Reason) > maxReason {
-				t.Errorf("a reason of %d bytes", len(v.Reason))
-			}
-			if p.requests() != 1 {
-				t.Errorf("%d requests on the wire, want 1", p.requests())
-			}
-		})
+				began := time.Now()
+				v := attempt(t, courier, claimFor(url, func(r *event.Receiver) { r.Timeout = timeout }))
+				if took := time.Since(began); took > 10*time.Second {
+					t.Errorf("took %v", took)
+				}
+				if v.Ruling != c.ruling || v.Class != c.class || c.check != nil && !c.check(v) {
+					t.Errorf("got %s %s: %s, %+v", v.Ruling, v.Class, v.Reason, v.Evidence)
+				}
+				for _, secret := range []string{"127.0.0.1", "hush", "token"} {
+					if strings.Contains(v.Reason, secret) {
+						t.Errorf("the reason tells %s: %s", secret, v.Reason)
+					}
+				}
+				if len(v.Reason) > maxReason {
+					t.Errorf("a reason of %d bytes", len(v.Reason))
+				}
+				if p.requests() != 1 {
+					t.Errorf("%d requests on the wire, want 1", p.requests())
+				}
+			})
+		}
 	}
 }
 
