@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -258,15 +259,32 @@ func turn(plans []plan) *columns {
 	return c
 }
 
+// unlessNone is a column, or nothing where no row of it has a value: unnest fills shorter
+// columns up with NULLs, and most events have few of the optional facts.
+func unlessNone[T any](column []*T) []*T {
+	for _, v := range column {
+		if v != nil {
+			return column
+		}
+	}
+	return nil
+}
+
 func (c *columns) keyArgs(revision int64) pgx.NamedArgs {
 	return pgx.NamedArgs{"producers": c.producers, "keys": c.keys, "ids": c.ids, "hashes": c.hashes, "owes": c.owes, "revision": revision}
 }
 
 func (c *columns) eventArgs() pgx.NamedArgs {
+	bound := c.bound
+	if !slices.Contains(bound, true) {
+		bound = nil
+	}
 	return pgx.NamedArgs{
-		"ids": c.ids, "types": c.types, "producers": c.producers, "keys": c.keys, "tenants": c.tenants, "subjects": c.subjects,
-		"sources": c.sources, "occurred": c.occurred, "correlations": c.correlations, "causations": c.causations, "causes": c.causes, "keeps": c.keeps, "forget": c.forget, "bound": c.bound,
-		"actors": c.actors, "metadata": c.metadata, "suppressed": c.suppressed, "traces": c.traces, "data": c.data, "spent": c.spent,
+		"ids": c.ids, "types": c.types, "producers": c.producers, "keys": c.keys, "data": c.data, "spent": c.spent, "bound": bound,
+		"tenants": unlessNone(c.tenants), "subjects": unlessNone(c.subjects), "sources": unlessNone(c.sources), "occurred": unlessNone(c.occurred),
+		"correlations": unlessNone(c.correlations), "causations": unlessNone(c.causations), "causes": unlessNone(c.causes),
+		"keeps": unlessNone(c.keeps), "forget": unlessNone(c.forget), "actors": unlessNone(c.actors), "metadata": unlessNone(c.metadata),
+		"suppressed": unlessNone(c.suppressed), "traces": unlessNone(c.traces),
 	}
 }
 

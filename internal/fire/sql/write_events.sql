@@ -2,7 +2,7 @@
 INSERT INTO eventsvc.events (id, type, producer, idempotency_key, tenant, subject, source, occurred_at, correlation_id,
                              causation_id, actor, metadata, suppressed, traceparent, keep_until, forget_when, data)
 SELECT u.id, u.type, u.producer, u.key, u.tenant, u.subject, u.source, u.occurred_at,
-       coalesce(u.correlation_id, (SELECT coalesce(c.correlation_id, u.causation_id) FROM eventsvc.events c WHERE c.id = u.cause AND (NOT u.bound OR c.tenant = u.tenant))),
+       coalesce(u.correlation_id, (SELECT coalesce(c.correlation_id, u.causation_id) FROM eventsvc.events c WHERE c.id = u.cause AND (u.bound IS NOT TRUE OR c.tenant = u.tenant))),
        u.causation_id, u.actor::jsonb, u.metadata::jsonb, u.suppressed, u.traceparent, now() + u.keep, u.forget_when, u.data
 FROM unnest(@ids::uuid[], @types::text[], @producers::integer[], @keys::text[], @tenants::text[], @subjects::text[], @sources::text[],
             @occurred::timestamptz[], @correlations::text[], @causations::text[], @causes::uuid[], @actors::text[], @metadata::text[],
