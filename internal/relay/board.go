@@ -22,6 +22,7 @@ type board struct {
 	lanes   map[string]*lane
 	ready   []event.TargetID // in turn: a target that has had its quota goes to the back
 	short   []event.TargetID // as ready, but for want of a free slot
+	fresh   []event.TargetID // as short, but never heard of
 	due     dueHeap          // when retries of this process become due, and rate limits let more begin
 	slots   int
 	free    int
@@ -29,9 +30,12 @@ type board struct {
 	back    bool // the database was just reached
 	paced   int  // targets that wait for their rate limit
 	hurried int  // how many want rate limits not to be waited for
-	ahead   int  // claims kept ahead, of all targets
 	limited bool // nothing is claimed ahead
 	stopped bool // nothing that was begins any more
+
+	ahead     int  // claims that are kept ahead, of all targets, or may come back to be
+	watched   bool // somebody looks after them
+	returning int  // claims that were kept, and are being handed back
 
 	bell    chan struct{}
 	resumed chan struct{} // ends a rest
@@ -248,6 +252,9 @@ type draw struct {
 	paced bool // by a rate limit
 }
 
+// beyond is how many it may get that have no seat.
+func (d *draw) beyond() int { return d.N - d.seats }
+
 // draw hands the free slots out: to each ready target in turn an equal share, but no
 // more than it has room for. No draws: nothing is ready, or nothing is free.
 func (b *board) draw(batch int) []draw {
@@ -277,7 +284,7 @@ func (b *board) round(batch int, now time.Time) []draw {
 	for ; turns > 0 && left > 0 && len(draws) < most; turns-- {
 		id := b.ready[0]
 		b.ready = b.ready[1:]
-		if d := b.quota(id, min(share, left), beyond, now); d.N > 0 {
+		if d := b.quota(id, min(share, left), beyond, now); d.seats > 0 {
 			draws = append(draws, d)
 			left -= d.seats
 		}
@@ -285,8 +292,13 @@ func (b *board) round(batch int, now time.Time) []draw {
 	return draws
 }
 
-// relieve makes as many ready of those that found no slot as there are slots for.
+// relieve makes as many ready of those that found no slot as there are slots for. Those that
+// were never heard of are first.
 func (b *board) relieve() {
+	if n := min(max(b.free-b.lastSlots(), 0), len(b.fresh)); n > 0 {
+		b.ready = append(b.fresh[:n:n], b.ready...)
+		b.fresh = b.fresh[n:]
+	}
 	n := min(max(b.free-b.slots/reserved, 0), len(b.short))
 	b.ready = append(b.ready, b.short[:n]...)
 	b.short = b.short[n:]
@@ -358,6 +370,10 @@ func (b *board) quota(id event.TargetID, most, beyond int, now time.Time) draw {
 		}
 		return draw{}
 	}
+	if len(s.ahead) > 0 {
+		s.saturated = true
+		return draw{} // which is first
+	}
 	own := s.room(now, t.Receiver.MaxConcurrency)
 	if t.Receiver.MayDefer() && now.Sub(s.heardAt) > trusted {
 		own = min(own, max(1-s.inflight, 0))
@@ -375,16 +391,23 @@ func (b *board) quota(id event.TargetID, most, beyond int, now time.Time) draw {
 		return draw{}
 	}
 	n := min(own, inLane, most, paced)
+	more := min(b.roomAhead(t, s, l, n, now), beyond)
 	d := draw{
-		Quota: ledger.Quota{Target: id, N: n + min(b.roomAhead(t, s, n), beyond), Lease: t.Receiver.Lease, Floor: s.floor},
+		Quota: ledger.Quota{Target: id, N: n + more, Lease: t.Receiver.Lease, Floor: s.floor},
 		seat:  seat{target: id, lane: l, own: &s.throttle},
-		seats: n,
 		paced: paced < unlimited,
 	}
-	s.inflight += n
-	l.inflight += n
-	b.free -= n
+	b.take(&d, n)
+	b.ahead += more
 	return d
+}
+
+// take takes seats for a draw.
+func (b *board) take(d *draw, n int) {
+	d.seats += n
+	d.seat.own.inflight += n
+	d.seat.lane.inflight += n
+	b.free -= n
 }
 
 // quick reports whether a target is known to be.
@@ -393,34 +416,42 @@ func (s *stand) quick() bool { return s.took > 0 && s.took < quickly }
 // spare is how many of the free slots a target may take. The last ones are kept, in two
 // parts, so that a target that is well gets its turn however many others hang: the whole
 // from those known to be slow and those that have a first attempt under way, unless they
-// are known to be quick; the rest from all but the first attempt of one that is quick.
+// are known to be quick; the rest from all but the first attempt of one that is quick. Those
+// that were never heard of and wait go before the further attempts of one that is quick.
 func (b *board) spare(s *stand) int {
-	all := b.slots / reserved
-	rest := all / 2
+	all, rest := b.slots/reserved, b.lastSlots()
 	quick, idle := s.quick(), s.inflight == 0
 	switch {
 	case quick && idle:
 		return max(b.free-rest, min(b.free, 1))
 	case quick:
-		return max(b.free-rest, 0)
+		return max(b.free-rest-len(b.fresh), 0)
 	case idle && s.took == 0 && b.free > rest:
 		return max(b.free-all, 1)
 	}
 	return max(b.free-all, 0)
 }
 
-// pass notes that a target found no slot. One that is quick and has attempts under way looks
-// again when one of them ends, which is soon, and may then have of what is kept from others.
+// lastSlots is the second half of the slots that are kept.
+func (b *board) lastSlots() int { return b.slots / reserved / 2 }
+
+// pass notes that a target found no slot. One that has attempts under way and is not known to
+// be slow looks again when one of them ends, and may then have of what is kept from others.
 func (b *board) pass(id event.TargetID, s *stand) {
-	if s.inflight > 0 && s.quick() {
+	switch {
+	case s.inflight > 0 && s.took < quickly:
 		s.saturated = true
 		return
+	case s.took == 0:
+		b.fresh = append(b.fresh, id)
+	default:
+		b.short = append(b.short, id)
 	}
 	s.queued = true
-	b.short = append(b.short, id)
 }
 
-// settle notes what draws came to, and gives back the seats that nobody took. A target
+// settle notes what draws came to, and gives back the seats that nobody took; what came
+// beyond them takes those that became free meanwhile. A target
 // whose quota came back full, or that was woken meanwhile, is ready again.
 func (b *board) settle(draws []draw, claims []event.Claim) {
 	got := make(map[event.TargetID]int, len(draws))
@@ -436,13 +467,17 @@ func (b *board) settle(draws []draw, claims []event.Claim) {
 		}
 	}
 	now := time.Now()
-	for _, d := range draws {
+	for i := range draws {
+		d := &draws[i]
 		s := b.stand(d.Target)
+		b.ahead -= d.beyond()
 		if d.paced {
 			s.pace.start(now, got[d.Target])
 		}
 		if unused := d.seats - got[d.Target]; unused > 0 {
 			b.leave(d.seat, unused)
+		} else if unused < 0 {
+			b.widen(d, -unused, now)
 		}
 		if got[d.Target] == d.N || s.woken {
 			b.enqueue(d.Target, s)
@@ -450,13 +485,17 @@ func (b *board) settle(draws []draw, claims []event.Claim) {
 	}
 }
 
-// handedBack notes claims that go back in their places, which may be below their floors.
+// handedBack notes claims that went back to their places, which may be below their floors,
+// and are to be claimed again.
 func (b *board) handedBack(claims []event.Claim) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	for i := range claims {
-		b.stand(claims[i].TargetID).lower(claims[i].AvailableAt)
+		s := b.stand(claims[i].TargetID)
+		s.lower(claims[i].AvailableAt)
+		b.enqueue(claims[i].TargetID, s)
 	}
+	b.mu.Unlock()
+	b.ring()
 }
 
 // failed puts targets back whose claim failed.
@@ -464,6 +503,7 @@ func (b *board) failed(draws []draw) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, d := range draws {
+		b.ahead -= d.beyond()
 		b.leave(d.seat, d.seats)
 		b.enqueue(d.Target, b.stand(d.Target))
 	}
@@ -493,7 +533,7 @@ func (b *board) done(at seat) (back []event.Claim) {
 // vacate frees a seat.
 func (b *board) vacate(at seat) {
 	b.leave(at, 1)
-	if len(b.ready) > 0 || b.free == b.slots || len(b.short) > 0 && b.free > b.slots/reserved {
+	if len(b.ready) > 0 || b.free == b.slots || len(b.short) > 0 && b.free > b.slots/reserved || len(b.fresh) > 0 && b.free > b.lastSlots() {
 		b.ring()
 	}
 }
@@ -504,12 +544,12 @@ func (b *board) leave(at seat, n int) {
 	at.own.inflight -= n
 	at.lane.inflight -= n
 	b.free += n
+	if len(at.lane.held) > 0 && at.lane.room(time.Now(), at.lane.most) > 0 {
+		b.readmit(&at.lane.throttle) // before the one that leaves: its seat is theirs
+	}
 	if s.saturated {
 		s.saturated = false
 		b.enqueue(at.target, s)
-	}
-	if len(at.lane.held) > 0 && at.lane.room(time.Now(), at.lane.most) > 0 {
-		b.readmit(&at.lane.throttle)
 	}
 }
 
@@ -588,11 +628,11 @@ func (b *board) hurry() (done func()) {
 }
 
 // idle reports whether nothing is ready, nothing waits for its rate limit, and nothing is
-// in flight.
+// in flight or going back.
 func (b *board) idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.free == b.slots && len(b.ready) == 0 && len(b.short) == 0 && b.paced == 0
+	return b.free == b.slots && len(b.ready) == 0 && len(b.short) == 0 && len(b.fresh) == 0 && b.paced == 0 && b.returning == 0
 }
 
 // pauses are those in force.

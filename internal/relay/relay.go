@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -125,6 +126,7 @@ type Relay struct {
 	// unrecorded are attempts that have given up their seats before they are recorded: as
 	// many as there are slots.
 	unrecorded atomic.Int64
+	recalling  sync.Mutex
 	lookout
 	outage
 }
@@ -176,8 +178,10 @@ func (r *Relay) Run(ctx context.Context) {
 	reported := make(chan struct{})
 	go func() { r.report(reporting); close(reported) }()
 
+	stopping := context.AfterFunc(ctx, r.recall) // a claim that is under way is not waited for
 	r.claimUntil(ctx)
-	r.putBack(ctx, r.board.stop())
+	stopping()
+	r.recall()
 	stop()
 	<-ran
 	quiet()
@@ -258,7 +262,7 @@ func (r *Relay) claim(ctx context.Context, draws []draw) error {
 		r.putBack(ctx, later)
 		return err
 	}
-	r.board.keep(later, began)
+	r.keep(later, began)
 	var unstarted []event.Claim
 	for i := range now {
 		c := &now[i]
@@ -279,7 +283,7 @@ func (r *Relay) start(c *event.Claim, at seat, began time.Time) bool {
 	if !r.board.admits(at) || c.To != nil && !r.Lanes.serves(c.To) {
 		return false
 	}
-	first := ahead{*c, began}
+	first := ahead{claim: *c, began: began}
 	return r.begin(func() { r.sit(at, &first) })
 }
 
@@ -315,11 +319,12 @@ func (r *Relay) Note(target event.TargetID, result *event.Result) {
 // release hands claims back that will not be attempted, though the process is stopping, and
 // frees their seats.
 func (r *Relay) release(ctx context.Context, claims []event.Claim, seats map[event.TargetID]seat) {
-	back := claims
+	var kept []event.Claim
 	for i := range claims {
-		back = append(back, r.board.done(seats[claims[i].TargetID])...)
+		kept = append(kept, r.board.done(seats[claims[i].TargetID])...)
 	}
-	r.putBack(ctx, back)
+	r.putBack(ctx, claims)
+	r.giveBack(kept)
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -88,7 +88,7 @@ func TestWhatIsOwedIsDeliveredWithoutAWakeUp(t *testing.T) {
 		start(t, m, succeed)
 		synctest.Wait()
 		ids := m.owe(1, 100, 5)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second + 5*time.Millisecond) // the recorder's moment
 		synctest.Wait()
 		for _, id := range ids {
 			if m.status(id) != event.Succeeded {

@@ -65,5 +65,6 @@ type seat struct {
 type lane struct {
 	name string
 	throttle
-	most int // attempts in flight
+	most   int       // attempts in flight
+	wanted time.Time // when others last waited for a seat that one with claims kept would have passed on
 }
