@@ -24,12 +24,16 @@ type memory struct {
 	silent  bool // nothing is answered, ever
 	records int  // how often Record was called
 
-	succeeded []event.TargetID // as reported
-	stuck     bool             // Release fails
-	pause     time.Duration    // before a claim is answered
-	asking    time.Duration    // before the backlog is
-	quotas    []ledger.Quota   // as claimed with
-	reading   func()           // called when events are read
+	unwritable bool             // Record fails
+	writing    time.Duration    // before a record is answered
+	written    []time.Time      // when Record was called
+	releasing  time.Duration    // before claims are back
+	succeeded  []event.TargetID // as reported
+	stuck      bool             // Release fails
+	pause      time.Duration    // before a claim is answered
+	asking     time.Duration    // before the backlog is
+	quotas     []ledger.Quota   // as claimed with
+	reading    func()           // called when events are read
 }
 
 type row struct {
@@ -123,9 +127,13 @@ func (m *memory) Record(ctx context.Context, worker event.WorkerID, entries []le
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.records++
-	if m.down {
+	m.written = append(m.written, time.Now())
+	if m.down || m.unwritable {
 		return nil, nil, errDown
 	}
+	m.mu.Unlock()
+	time.Sleep(m.writing)
+	m.mu.Lock()
 	recorded := make([]bool, len(entries))
 	for i, e := range entries {
 		r := m.rows[e.Delivery]
@@ -149,6 +157,7 @@ func (m *memory) Release(ctx context.Context, worker event.WorkerID, fences []ev
 	if err := m.silence(ctx); err != nil {
 		return err
 	}
+	time.Sleep(m.releasing)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stuck {
@@ -364,6 +373,39 @@ func (m *memory) steal(id event.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rows[id].by = 99
+}
+
+// redeclare changes a target, for who reads it from now on.
+func (m *memory) redeclare(id event.TargetID, change func(*event.Target)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := *m.targets[id]
+	r := *t.Receiver
+	t.Receiver = &r
+	change(&t)
+	m.targets[id] = &t
+}
+
+// heldOf is how many deliveries of a target are claimed.
+func (m *memory) heldOf(id event.TargetID) (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.rows {
+		if r.TargetID == id && r.by != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// most is the largest quota of a claim.
+func (m *memory) most() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, q := range m.quotas {
+		n = max(n, q.N)
+	}
+	return n
 }
 
 func (m *memory) held() (n int) {
