@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --warn-undefined-variables --no-builtin-rules
 
-.PHONY: help build test test-race check fmt vet lint openapi openapi-check migrate-new run up down e2e bench bench-go bench-isolation bench-river bench-compare cover clean
+.PHONY: help build test test-race check fmt vet lint openapi openapi-check migrate-new run up down e2e bench bench-go bench-isolation bench-compare cover clean
 
 help: ## Show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -43,7 +43,8 @@ openapi-check:
 	go run ./cmd/eventsvc openapi | diff -u openapi.yaml - || { echo "openapi.yaml is stale: run make openapi"; exit 1; }
 
 bench: build ## Measure the service over a database, with and without disturbance; see BENCHMARKS.md
-	bin/eventsvc bench
+	cd bench/river && go build -trimpath -o ../../bin/bench-river .
+	bin/eventsvc bench --beside bin/bench-river
 
 bench-go: ## Benchmarks of the hot path, with allocations
 	go test -run '^$$' -bench . -benchmem ./internal/... ./api
@@ -59,9 +60,6 @@ bench-compare: ## The Go benchmarks of the hot path beside those of a commit: ma
 	  (cd "$$dir/base" && go test -run '^$$' -bench . -benchmem -benchtime 0.3s $(BENCHED)) >> "$$dir/base.txt"; \
 	  go test -run '^$$' -bench . -benchmem -benchtime 0.3s $(BENCHED) >> "$$dir/here.txt"; done; \
 	go tool -modfile=tools/go.mod benchstat "$$dir/base.txt" "$$dir/here.txt"
-
-bench-river: ## Measure River, a plain job queue, on the server of DATABASE_URL, beside make bench
-	cd bench/river && go run .
 
 bench-isolation: ## How long a healthy receiver waits beside unhealthy ones; see BENCHMARKS.md
 	go test -run '^$$' -bench Isolation -benchtime 1x -timeout 20m ./e2e

@@ -3,7 +3,9 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -115,8 +117,52 @@ func eatOwed(ctx context.Context, url string) error {
 	}
 }
 
+// What measures River is a program of its own: its figures are held beside those of the run,
+// and a program that fails is a scenario that has.
+func TestBenchMeasuresWhatItIsToBeHeldBeside(t *testing.T) {
+	url := pgtest.URL(t)
+	for name, c := range map[string]struct {
+		script, failure string
+		beside          float64
+	}{
+		"a measure":  {`[ -n "$DATABASE_URL" ] && [ "$1 $2" = "--json --duration" ] && echo '{"inserts_per_second":0.5,"drain_jobs_per_second":1,"insert_and_job_per_second":1}'`, "", 2},
+		"no figures": {`echo none`, "answers no figures", 0},
+		"a failure":  {`echo "it is not well" >&2; exit 3`, "it is not well", 0},
+	} {
+		program := filepath.Join(t.TempDir(), "beside")
+		if err := os.WriteFile(program, []byte("#!/bin/sh\n"+c.script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(binary, "bench", "--quick", "--json", "--scenario", "fires,river", "--duration", "100ms", "--beside", program)
+		cmd.Env = append(bare(), "DATABASE_URL="+url)
+		out, _ := cmd.Output()
+		var report benched
+		if json.Unmarshal(out, &report) != nil || len(report.Scenarios) != 2 {
+			t.Fatalf("%s: %s", name, out)
+		}
+		fires, river := report.Scenarios[0], report.Scenarios[1]
+		if !strings.Contains(river.Failure, c.failure) || (c.failure == "") != (river.Failure == "") || (cmd.ProcessState.ExitCode() == 1) != (c.failure != "") {
+			t.Errorf("%s: exit code %d, failure %q", name, cmd.ProcessState.ExitCode(), river.Failure)
+		}
+		var rate, ratio float64
+		for _, f := range fires.Figures {
+			if f.Name == "64 callers, 1 KiB" {
+				rate = f.Value
+			}
+		}
+		for _, f := range river.Figures {
+			if f.Name == "fires (64 callers, 1 KiB) beside that" {
+				ratio = f.Value
+			}
+		}
+		if ratio != c.beside*rate {
+			t.Errorf("%s: %v beside %v", name, ratio, rate)
+		}
+	}
+}
+
 func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
-	for _, args := range [][]string{{"--scenario", "fire"}, {"--duration", "1ms"}, {"fires"}} {
+	for _, args := range [][]string{{"--scenario", "fire"}, {"--duration", "1ms"}, {"fires"}, {"--scenario", "river"}} {
 		cmd := exec.Command(binary, append([]string{"bench"}, args...)...)
 		cmd.Env = append(bare(), "DATABASE_URL="+pgtest.URL(t))
 		out, _ := cmd.CombinedOutput()

@@ -1,5 +1,5 @@
 // Command river measures River, a plain job queue over PostgreSQL, on the server of
-// DATABASE_URL, as a measure of the machine beside eventsvc bench: single inserts, a drain
+// DATABASE_URL, as a measure of the machine beside eventsvc bench, which runs it with --beside: single inserts, a drain
 // of jobs that each POST 1 KiB to a receiver of this process, and both at once. River has
 // no keys, fan-out, signatures or trail. It is a module of its own, so that eventsvc does
 // not depend on River.
@@ -34,7 +34,6 @@ const (
 	database = "eventsvc_bench_river"
 	callers  = 64
 	workers  = 256
-	backlog  = 50_000
 )
 
 // args are those of a job: 1 KiB to be POSTed.
@@ -74,9 +73,10 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 
 func main() {
 	span := flag.Duration("duration", 5*time.Second, "of one measurement")
+	backlog := flag.Int("backlog", 100_000, "jobs to be drained, at least")
 	asJSON := flag.Bool("json", false, "as one JSON object")
 	flag.Parse()
-	figures, err := measure(context.Background(), *span)
+	figures, err := measure(context.Background(), *span, *backlog)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "river:", err)
 		os.Exit(1)
@@ -96,7 +96,7 @@ type figures struct {
 }
 
 // measure makes a database of its own and drops it again.
-func measure(ctx context.Context, span time.Duration) (f figures, err error) {
+func measure(ctx context.Context, span time.Duration, backlog int) (f figures, err error) {
 	given := os.Getenv("DATABASE_URL")
 	if given == "" {
 		return f, errors.New("DATABASE_URL is not set; give the URL of a server on which databases may be made, the same as eventsvc bench's")
@@ -126,10 +126,10 @@ func measure(ctx context.Context, span time.Duration) (f figures, err error) {
 		return f, err
 	}
 	defer pool.Close()
-	return measureIn(ctx, pool, span)
+	return measureIn(ctx, pool, span, backlog)
 }
 
-func measureIn(ctx context.Context, pool *pgxpool.Pool, span time.Duration) (f figures, err error) {
+func measureIn(ctx context.Context, pool *pgxpool.Pool, span time.Duration, backlog int) (f figures, err error) {
 	driver := riverpgxv5.New(pool)
 	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

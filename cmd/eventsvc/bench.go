@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,9 @@ func benchCommand() *cobra.Command {
 			}
 			if o.Quick && !cmd.Flags().Changed("duration") {
 				o.Span = 500 * time.Millisecond
+			}
+			if slices.Contains(o.Scenarios, "river") && o.Beside == "" {
+				return usageError{"--scenario river needs --beside: the program of bench/river, which `make bench` builds"}
 			}
 			config, err := configured(false)
 			if err != nil {
@@ -56,6 +60,7 @@ func benchCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&o.Scenarios, "scenario", nil, "only these, separated by commas")
 	cmd.Flags().DurationVar(&o.Span, "duration", 5*time.Second, "of one measurement")
 	cmd.Flags().BoolVar(&o.Quick, "quick", false, "a fiftieth of the rows, and half a second a measurement: whether it all works, not how fast it is")
+	cmd.Flags().StringVar(&o.Beside, "beside", "", "the program of bench/river, to measure River on the same server")
 	cmd.Flags().StringVar(&o.Profiles, "profiles", "", "a directory for CPU profiles of the service, one a measurement")
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ type Options struct {
 	Span        time.Duration // of one measurement
 	Quick       bool          // a fiftieth of the rows, and short spans: whether it runs, not how fast
 	Profiles    string        // a directory for CPU profiles of the service, or ""
+	Beside      string        // the program of bench/river, or "": that scenario is left out
 	Version     string
 	Program     string                               // the binary that is measured
 	Tell        func(at, of int, name, doing string) // how far it has come, or nil
@@ -31,10 +33,11 @@ type scenario struct {
 	about   string
 	asserts string
 	bound   time.Duration // it has failed when it takes longer
+	alone   bool          // it needs neither the service nor a database
 	run     func(ctx context.Context, s *stage) error
 }
 
-var scenarios = []scenario{fires, bulk, drain, latency, fanout, storm, slow, pending, dead, snapshot, history}
+var scenarios = []scenario{fires, bulk, drain, latency, fanout, storm, slow, pending, dead, snapshot, history, prune, river}
 
 // Names are those of the scenarios, in their order.
 func Names() []string {
@@ -71,6 +74,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	list, err := chosen(o.Scenarios)
 	if err != nil {
 		return nil, err
+	}
+	if o.Beside == "" {
+		list = slices.DeleteFunc(slices.Clone(list), func(s scenario) bool { return s.name == river.name })
+	}
+	if o.Profiles != "" {
+		if err := os.MkdirAll(o.Profiles, 0o755); err != nil {
+			return nil, err
+		}
 	}
 	if o.Tell == nil {
 		o.Tell = func(int, int, string, string) {}

@@ -113,27 +113,33 @@ func (s *service) kill() {
 
 // call makes a request of the API, for what is not measured.
 func (s *service) call(ctx context.Context, method, path, body string) error {
+	_, err := s.answer(ctx, method, path, body)
+	return err
+}
+
+// answer is the beginning of what a request of the API is answered.
+func (s *service) answer(ctx context.Context, method, path, body string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.base+path, strings.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if resp.StatusCode > 299 {
-		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, text)
+		return nil, fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, text)
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
-	return err
+	return text, err
 }
 
 // profile writes a CPU profile of the service to a file.

@@ -30,6 +30,8 @@ type stage struct {
 	sinks    []*sink
 	loads    int
 	profiles int
+	// profileErr is why a profile could not be taken.
+	profileErr error
 }
 
 // perform plays a scenario from the empty database to its removal.
@@ -38,13 +40,17 @@ func (s *stage) perform(ctx context.Context, sc scenario) {
 	ctx, cancel := context.WithTimeoutCause(ctx, sc.bound, fmt.Errorf("it took longer than %s", sc.bound))
 	defer cancel()
 	s.tell("starting")
-	err := s.open(ctx)
+	var err error
+	if !sc.alone {
+		err = s.open(ctx)
+	}
 	if err == nil {
 		err = sc.run(ctx, s)
 	}
 	if cause := context.Cause(ctx); cause != nil && err != nil {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
+	err = cmp.Or(err, s.profileErr)
 	s.remembered()
 	s.out.Seconds = time.Since(began).Round(100 * time.Millisecond).Seconds()
 	if err != nil {
@@ -83,6 +89,9 @@ func (s *stage) close(ctx context.Context) error {
 	}
 	if s.db != nil {
 		s.db.Close()
+	}
+	if s.database == "" {
+		return nil
 	}
 	return s.host.drop(ctx, s.database)
 }
@@ -279,10 +288,9 @@ func (s *stage) profiled(ctx context.Context, span time.Duration) (wait func()) 
 		return func() {}
 	}
 	s.profiles++
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	go func() {
-		defer close(done)
-		s.service.profile(ctx, span, filepath.Join(s.options.Profiles, fmt.Sprintf("%s-%d.pprof", s.out.Name, s.profiles)))
+		done <- s.service.profile(ctx, span, filepath.Join(s.options.Profiles, fmt.Sprintf("%s-%d.pprof", s.out.Name, s.profiles)))
 	}()
-	return func() { <-done }
+	return func() { s.profileErr = cmp.Or(s.profileErr, <-done) }
 }

@@ -7,7 +7,11 @@ written AS (
   SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || lpad(to_hex(t.id), 3, '0') || lpad(to_hex(n), 16, '8000000000000000'))::uuid,
          $2, 0, $1 || n, $3::bytea, at
   FROM t, generate_series($4::integer, $5::integer) n, LATERAL (SELECT now() - interval '6 days' * (1 - n::float / ($6::integer + 1)) AS at) a
-  RETURNING id, recorded_at
+  RETURNING id, recorded_at, idempotency_key
+),
+spent AS (
+  INSERT INTO eventsvc.fire_keys (producer, key, event_id, body_sha256, owes)
+  SELECT 0, w.idempotency_key, w.id, sha256($3::bytea), '[]' FROM written w
 ),
 ended AS (
   INSERT INTO eventsvc.settled (event_id, target_id, id, status, attempts, max_attempts, sending, owed_since, due_at, completed_at)
