@@ -180,3 +180,102 @@ func TestWhatIsFoundDuringAClaimIsClaimedNext(t *testing.T) {
 		}
 	})
 }
+
+// P4: whoever was never heard of, as all are after a start, gets a first turn beside quick
+// ones that have a backlog and pass their seats on to what they claimed ahead.
+func TestQuickTargetsWithABacklogLeaveATurnToOneThatIsNew(t *testing.T) {
+	for _, many := range []int{1, 8, 12, 40} {
+		for _, work := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond} {
+			synctest.Test(t, func(t *testing.T) {
+				const fresh = 20
+				var receivers []*event.Receiver
+				for range fresh {
+					receivers = append(receivers, receiver("new"))
+				}
+				for range many {
+					receivers = append(receivers, receiver("busy"))
+				}
+				m := newMemory(receivers...)
+				m.pause = 2 * time.Millisecond
+				s := start(t, m, func(_ context.Context, c *event.Claim) event.Verdict {
+					if c.To.Receiver.Key == "busy" {
+						time.Sleep(work + time.Duration(c.Delivery[15])*work/512)
+					} else {
+						time.Sleep(5 * time.Millisecond)
+					}
+					return event.Verdict{Ruling: event.Success}
+				})
+				var all []event.TargetID
+				for i := range many {
+					m.owe(event.TargetID(fresh+i+1), 50_000/many, 5)
+					all = append(all, event.TargetID(fresh+i+1))
+				}
+				s.Wake(all)
+				time.Sleep(3 * work)
+				worst := time.Duration(0)
+				for i := range fresh {
+					for range 3 {
+						id := m.owe(event.TargetID(i+1), 1, 5)[0]
+						s.Wake([]event.TargetID{event.TargetID(i + 1)})
+						began := time.Now()
+						for m.status(id) != event.Succeeded {
+							time.Sleep(time.Millisecond)
+						}
+						worst = max(worst, time.Since(began))
+					}
+				}
+				// Two claims, its own attempt and its record; and the next of the busy ones to end.
+				if want := 20*time.Millisecond + work/4; worst > want {
+					t.Errorf("beside %d that take %v each, one that is new waits %v", many, work, worst)
+				}
+			})
+		}
+	}
+}
+
+// P4: a seat is passed on to what was claimed ahead for it only as long as nobody waits.
+func TestSeatsThatOthersWaitForAreNotPassedOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*relay.Options)
+		bound  int
+	}{
+		"a lane of one":                       {func(o *relay.Options) { o.Lanes.Workers = map[string]int{"default": 1} }, 1},
+		"a lane of three":                     {func(o *relay.Options) { o.Lanes.Workers = map[string]int{"default": 3} }, 3},
+		"one slot":                            {func(o *relay.Options) { o.Slots = 1 }, 1},
+		"but a few slots":                     {func(o *relay.Options) { o.Slots = 8 }, 8},
+		"few slots, of which one is reserved": {func(o *relay.Options) { o.Slots = 16 }, 15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, seen := newMemory(receiver("busy"), receiver("a"), receiver("b")), count(t, 5*time.Millisecond)
+				s := start(t, m, seen.attempt, c.change)
+				m.owe(1, 3000, 5)
+				s.Wake([]event.TargetID{1})
+				time.Sleep(100 * time.Millisecond)
+				for i := range 60 {
+					if i == 30 {
+						time.Sleep(1500 * time.Millisecond) // what nobody waited for lately is claimed ahead again
+					}
+					to := event.TargetID(2 + i%2)
+					id := m.owe(to, 1, 5)[0]
+					s.Wake([]event.TargetID{to})
+					began := time.Now()
+					for m.status(id) != event.Succeeded {
+						time.Sleep(time.Millisecond)
+					}
+					// The attempt that has the seat, what comes of a claim before, and its own.
+					if took := time.Since(began); took > 20*time.Millisecond {
+						t.Fatalf("number %d waits %v", i+1, took)
+					}
+					if n := seen.kept(m, 1); n > 0 && seen.under(1) == 0 {
+						t.Fatalf("%d are kept of one that has no seat", n)
+					}
+					time.Sleep(3 * time.Millisecond)
+				}
+				if seen.most[1] != c.bound {
+					t.Errorf("%d of the busy one at once, want %d", seen.most[1], c.bound)
+				}
+			})
+		})
+	}
+}
