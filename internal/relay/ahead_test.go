@@ -43,9 +43,9 @@ func (c *counter) attempt(_ context.Context, claim *event.Claim) event.Verdict {
 	c.began[claim.Delivery] = time.Now()
 	c.now[claim.TargetID]++
 	c.most[claim.TargetID] = max(c.most[claim.TargetID], c.now[claim.TargetID])
-	hang := c.hang
+	hang, work := c.hang, c.work
 	c.mu.Unlock()
-	time.Sleep(c.work(claim))
+	time.Sleep(work(claim))
 	if hang != nil {
 		<-hang
 	}
@@ -53,6 +53,20 @@ func (c *counter) attempt(_ context.Context, claim *event.Claim) event.Verdict {
 	c.now[claim.TargetID]--
 	c.mu.Unlock()
 	return event.Verdict{Ruling: event.Success}
+}
+
+// takes says how long what begins from now on takes.
+func (c *counter) takes(work func(*event.Claim) time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.work = work
+}
+
+// peak is how many were under way at most.
+func (c *counter) peak(id event.TargetID) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.most[id]
 }
 
 // hold has what begins from now on hang until it is let go.
@@ -118,7 +132,7 @@ func keeping(t *testing.T, m *memory, c *counter, change ...func(*relay.Options)
 	s = start(t, m, c.attempt, change...)
 	m.owe(1, 8, 5) // which tell how long it takes
 	s.Wake([]event.TargetID{1})
-	until(t, "the first are delivered", time.Second, func() bool { return len(m.ended) == 8 })
+	until(t, "the first are delivered", time.Second, func() bool { return m.endings() == 8 })
 	ids = m.owe(1, 300, 5)
 	s.Wake([]event.TargetID{1})
 	until(t, "something is kept", time.Second, func() bool { return c.kept(m, 1) > 5 })
@@ -146,9 +160,7 @@ func TestWhatIsClaimedAheadBeginsInOrderAndWithinItsBound(t *testing.T) {
 				}
 				s := start(t, m, seen.attempt, func(o *relay.Options) { o.Slots = c.slots })
 				ids := m.owe(1, 500, 5)
-				for i, id := range ids {
-					m.rows[id].AvailableAt = m.rows[id].AvailableAt.Add(time.Duration(i-1000) * time.Millisecond)
-				}
+				m.line(ids)
 				s.Wake([]event.TargetID{1})
 				for range 50 { // and what is woken meanwhile
 					m.owe(2, 1, 5)
@@ -156,8 +168,9 @@ func TestWhatIsClaimedAheadBeginsInOrderAndWithinItsBound(t *testing.T) {
 					time.Sleep(10 * time.Millisecond)
 				}
 				time.Sleep(time.Second)
-				if len(m.ended) != 550 || seen.most[1] != c.bound {
-					t.Fatalf("%d of 550 were delivered, at most %d at once", len(m.ended), seen.most[1])
+				synctest.Wait()
+				if m.endings() != 550 || seen.peak(1) != c.bound {
+					t.Fatalf("%d of 550 were delivered, at most %d at once", m.endings(), seen.peak(1))
 				}
 				seen.inOrder(ids)
 				of := 0
@@ -189,26 +202,25 @@ func TestNothingIsClaimedOfATargetWhileSomethingIsKept(t *testing.T) {
 			}
 			return time.Millisecond
 		}
-		s := start(t, m, c.attempt)
+		s := start(t, m, c.attempt, func(o *relay.Options) { o.Poll = time.Hour })
 		for _, id := range all {
 			m.owe(id, 1, 5)
 		}
 		s.Wake(all)
 		time.Sleep(time.Second)
 		ids := m.owe(1, 500, 5)
-		for i, id := range ids {
-			m.rows[id].AvailableAt = m.rows[id].AvailableAt.Add(time.Duration(i-1000) * time.Millisecond)
-		}
+		m.line(ids)
 		for _, id := range all[1:] {
 			m.owe(id, 21, 5)
 		}
 		s.Wake(all)
 		time.Sleep(5 * time.Millisecond)
 		if c.kept(m, 1) == 0 || c.under(1) == 32 || c.under(2) != 0 {
-			t.Fatal("nothing is kept, or there is no room besides")
+			t.Fatalf("%d are kept, %d and %d are under way: nothing is kept, or there is no room besides", c.kept(m, 1), c.under(1), c.under(2))
 		}
 		s.Wake([]event.TargetID{1})
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		c.inOrder(ids)
 	})
 }
@@ -222,12 +234,12 @@ func TestWhatComesBackBeyondItsSeatsTakesThoseThatBecameFree(t *testing.T) {
 		s.Wake([]event.TargetID{1})
 		time.Sleep(time.Second)
 		early := m.owe(1, 32, 5)[0]
-		c.work = func(claim *event.Claim) time.Duration {
+		c.takes(func(claim *event.Claim) time.Duration {
 			if claim.Delivery == early {
 				return 10 * time.Millisecond // its seat is claimed for while the others' are taken
 			}
 			return 15 * time.Millisecond
-		}
+		})
 		s.Wake([]event.TargetID{1})
 		synctest.Wait()
 		m.mu.Lock()
@@ -236,7 +248,7 @@ func TestWhatComesBackBeyondItsSeatsTakesThoseThatBecameFree(t *testing.T) {
 		m.owe(1, 40, 5)
 		s.Wake([]event.TargetID{1})
 		began := time.Now()
-		until(t, "all are delivered", time.Minute, func() bool { return len(m.ended) == 1+32+40 })
+		until(t, "all are delivered", time.Minute, func() bool { return m.endings() == 1+32+40 })
 		// An attempt, a claim, and two attempts one after the other; not forty.
 		if took := time.Since(began); took > 100*time.Millisecond {
 			t.Errorf("it took %v", took)
@@ -297,6 +309,7 @@ func TestWhatIsKeptGoesBackUnspentAsSoonAsItCannotBegin(t *testing.T) {
 					}
 					begun := seen.begun()
 					time.Sleep(100 * time.Millisecond)
+					synctest.Wait()
 					if more := seen.begun() - begun; more != 0 {
 						t.Errorf("%d attempts began after it", more)
 					}
@@ -327,24 +340,22 @@ const aheadSoon = 100 * time.Millisecond
 
 func TestATargetThatTurnsSlowHasNothingKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, c := newMemory(narrow("k", 3)), count(t, 0)
-		var slow event.ID
-		var ends time.Time
-		c.work = func(claim *event.Claim) time.Duration {
-			if claim.Delivery == slow {
-				ends = time.Now().Add(1505 * time.Millisecond)
-				return 1505 * time.Millisecond
-			}
-			return 10 * time.Millisecond
-		}
+		m, c := newMemory(narrow("k", 3)), count(t, 10*time.Millisecond)
 		s := start(t, m, c.attempt, func(o *relay.Options) { o.Poll = time.Hour })
 		m.owe(1, 8, 5)
 		s.Wake([]event.TargetID{1})
 		time.Sleep(time.Second)
-		slow = m.owe(1, 2000, 5)[0]
+		const slowly = 1505 * time.Millisecond // between two ends of the others
+		ids := m.owe(1, 2000, 5)
+		m.line(ids)
+		c.takes(func(claim *event.Claim) time.Duration {
+			if claim.Delivery == ids[0] {
+				return slowly
+			}
+			return 10 * time.Millisecond
+		})
 		s.Wake([]event.TargetID{1})
-		time.Sleep(time.Second)
-		time.Sleep(time.Until(ends) - time.Millisecond)
+		time.Sleep(slowly - time.Millisecond)
 		if c.kept(m, 1) == 0 {
 			t.Fatal("nothing is kept before")
 		}
@@ -353,8 +364,8 @@ func TestATargetThatTurnsSlowHasNothingKept(t *testing.T) {
 			t.Errorf("%d are kept of a target that just took 1.5 s", n)
 		}
 		time.Sleep(10 * time.Second)
-		if len(m.ended) != 2008 {
-			t.Errorf("%d of 2008 were delivered: what went back is not found again", len(m.ended))
+		if n := m.endings(); n != 2008 {
+			t.Errorf("%d of 2008 were delivered: what went back is not found again", n)
 		}
 	})
 }
@@ -425,7 +436,7 @@ func TestNoMoreIsKeptThanThereAreSlots(t *testing.T) {
 		time.Sleep(time.Second)
 		owe(200)
 		most := 0
-		for len(m.ended) < 20*201 {
+		for m.endings() < 20*201 {
 			time.Sleep(time.Millisecond)
 			kept := 0
 			for _, id := range all {
@@ -485,9 +496,7 @@ func TestOnceEndsWithNothingThatWentBack(t *testing.T) {
 		m.releasing = 5 * time.Millisecond
 		ids := m.owe(1, 98, 5)
 		slow := ids[89] // the first of the last claim, which is not full
-		for i, id := range ids {
-			m.rows[id].AvailableAt = m.rows[id].AvailableAt.Add(time.Duration(i) - time.Second)
-		}
+		m.line(ids)
 		c.work = func(claim *event.Claim) time.Duration {
 			if claim.Delivery == slow {
 				return time.Second

@@ -184,8 +184,8 @@ func TestWhatIsFoundDuringAClaimIsClaimedNext(t *testing.T) {
 // P4: whoever was never heard of, as all are after a start, gets a first turn beside quick
 // ones that have a backlog and pass their seats on to what they claimed ahead.
 func TestQuickTargetsWithABacklogLeaveATurnToOneThatIsNew(t *testing.T) {
-	for _, many := range []int{1, 8, 12, 40} {
-		for _, work := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond} {
+	for _, many := range []int{8, 40} {
+		for _, work := range []time.Duration{50 * time.Millisecond, 500 * time.Millisecond} {
 			synctest.Test(t, func(t *testing.T) {
 				const fresh = 20
 				var receivers []*event.Receiver
@@ -207,7 +207,7 @@ func TestQuickTargetsWithABacklogLeaveATurnToOneThatIsNew(t *testing.T) {
 				})
 				var all []event.TargetID
 				for i := range many {
-					m.owe(event.TargetID(fresh+i+1), 50_000/many, 5)
+					m.owe(event.TargetID(fresh+i+1), 12_000/many, 5)
 					all = append(all, event.TargetID(fresh+i+1))
 				}
 				s.Wake(all)
@@ -272,8 +272,8 @@ func TestSeatsThatOthersWaitForAreNotPassedOn(t *testing.T) {
 					}
 					time.Sleep(3 * time.Millisecond)
 				}
-				if seen.most[1] != c.bound {
-					t.Errorf("%d of the busy one at once, want %d", seen.most[1], c.bound)
+				if seen.peak(1) != c.bound {
+					t.Errorf("%d of the busy one at once, want %d", seen.peak(1), c.bound)
 				}
 			})
 		})

@@ -398,6 +398,22 @@ func (m *memory) heldOf(id event.TargetID) (n int) {
 	return n
 }
 
+// line has deliveries stand in line, a millisecond apart.
+func (m *memory) line(ids []event.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, id := range ids {
+		m.rows[id].AvailableAt = m.rows[id].AvailableAt.Add(time.Duration(i-len(ids)) * time.Millisecond)
+	}
+}
+
+// endings is how many deliveries have ended.
+func (m *memory) endings() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.ended)
+}
+
 // most is the largest quota of a claim.
 func (m *memory) most() (n int) {
 	m.mu.Lock()

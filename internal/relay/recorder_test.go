@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,13 +33,14 @@ type scene struct {
 	ids   []event.ID
 }
 
-func stage(t *testing.T, ends ...time.Duration) *scene {
+func stage(t *testing.T, ends []time.Duration, fail ...int) *scene {
 	m := newMemory(narrow("k", 200))
 	m.writing = 5 * time.Millisecond
 	s := &scene{script: &script{after: map[event.ID]time.Duration{}, fails: map[event.ID]bool{}}, m: m}
 	s.ids = m.owe(1, len(ends), 5)
 	for i, id := range s.ids {
 		s.after[id] = ends[i]
+		s.fails[id] = slices.Contains(fail, i)
 	}
 	st := start(t, m, s.attempt, func(o *relay.Options) { o.Poll = time.Hour })
 	s.began = time.Now()
@@ -79,7 +81,7 @@ func TestASuccessThatIsAloneIsWrittenAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := stage(t, c.ends...)
+				s := stage(t, c.ends)
 				time.Sleep(100 * ms)
 				if at := s.written(20 * ms); len(at) != 1 || at[0] != 30*ms {
 					t.Errorf("it ended after 30ms, and was written after %v", at)
@@ -91,7 +93,7 @@ func TestASuccessThatIsAloneIsWrittenAtOnce(t *testing.T) {
 
 func TestInACrowdASuccessWaitsForOthersForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := stage(t, append(crowdAt(0), 30*ms, 33*ms, 35*ms, time.Second)...)
+		s := stage(t, append(crowdAt(0), 30*ms, 33*ms, 35*ms, time.Second))
 		time.Sleep(100 * ms)
 		// The third comes while the first two are written.
 		if at := s.written(20 * ms); len(at) != 2 || at[0] != 34*ms || at[1] != 39*ms {
@@ -101,17 +103,19 @@ func TestInACrowdASuccessWaitsForOthersForAMoment(t *testing.T) {
 }
 
 func TestAVerdictThatSomebodyWaitsForIsWrittenAtOnce(t *testing.T) {
-	for name, second := range map[string]time.Duration{"alone": 0, "behind one that can wait": 2 * ms} {
+	for name, c := range map[string]struct {
+		at   time.Duration // of the one that somebody waits for
+		fail []int
+	}{
+		"alone":                    {30 * ms, []int{21, 22}},
+		"behind one that can wait": {32 * ms, []int{22}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := stage(t, append(crowdAt(0), 30*ms, 30*ms+second, time.Second)...)
-				s.fails[s.ids[22]] = true
-				if second == 0 {
-					s.fails[s.ids[21]] = true
-				}
+				s := stage(t, append(crowdAt(0), 30*ms, c.at, time.Second), c.fail...)
 				time.Sleep(100 * ms)
-				if at := s.written(20 * ms); len(at) == 0 || at[0] != 30*ms+second {
-					t.Errorf("it came after %v, and was written after %v", 30*ms+second, at)
+				if at := s.written(20 * ms); len(at) == 0 || at[0] != c.at {
+					t.Errorf("it came after %v, and was written after %v", c.at, at)
 				}
 			})
 		})
@@ -151,6 +155,7 @@ func TestASuccessLeavesItsSeatBeforeItIsRecordedAndAFailureDoesNot(t *testing.T)
 				m.unwritable = false
 				m.mu.Unlock()
 				time.Sleep(10 * time.Second)
+				synctest.Wait()
 				if n := len(m.trail); n < 208 || !fails && m.held() != 0 {
 					t.Errorf("%d were recorded, %d are held, with the database back", n, m.held())
 				}
@@ -176,8 +181,8 @@ func TestASuccessThatIsLostAfterItLeftItsSeatTakesNothingAlong(t *testing.T) {
 		s.Wake([]event.TargetID{1})
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if len(m.ended) != 49 || m.status(stolen) != "" || c.most[1] != 2 {
-			t.Errorf("%d ended, the lost one is %q, at most %d at once", len(m.ended), m.status(stolen), c.most[1])
+		if m.endings() != 49 || m.status(stolen) != "" || c.peak(1) != 2 {
+			t.Errorf("%d ended, the lost one is %q, at most %d at once", m.endings(), m.status(stolen), c.peak(1))
 		}
 		if s.log.count("finished an attempt after its claim was lost") != 1 {
 			t.Errorf("the log is:\n%s", s.log.text.String())
