@@ -89,6 +89,20 @@ func (c *counter) begun() int {
 	return len(c.began)
 }
 
+// unbegun are the rows of those deliveries that are owed and that no attempt was begun of.
+func (c *counter) unbegun(m *memory, ids []event.ID) (rows []row) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range ids {
+		if r := m.rows[id]; r != nil && c.began[id].IsZero() {
+			rows = append(rows, *r)
+		}
+	}
+	return rows
+}
+
 // kept is how many deliveries of a target are claimed that no attempt was begun of.
 func (c *counter) kept(m *memory, id event.TargetID) (n int) {
 	synctest.Wait()
@@ -173,13 +187,7 @@ func TestWhatIsClaimedAheadBeginsInOrderAndWithinItsBound(t *testing.T) {
 					t.Fatalf("%d of 550 were delivered, at most %d at once", m.endings(), seen.peak(1))
 				}
 				seen.inOrder(ids)
-				of := 0
-				for _, q := range m.quotas {
-					if q.Target == 1 {
-						of++
-					}
-				}
-				if of > c.claims {
+				if of := m.claimsOf(1); of > c.claims {
 					t.Errorf("%d claims were made for 500 deliveries", of)
 				}
 			})
@@ -189,12 +197,7 @@ func TestWhatIsClaimedAheadBeginsInOrderAndWithinItsBound(t *testing.T) {
 
 func TestNothingIsClaimedOfATargetWhileSomethingIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var receivers []*event.Receiver
-		var all []event.TargetID
-		for i := range 12 {
-			receivers = append(receivers, receiver("k"))
-			all = append(all, event.TargetID(i+1))
-		}
+		receivers, all := alike(12)
 		m, c := newMemory(receivers...), count(t, 0)
 		c.work = func(claim *event.Claim) time.Duration {
 			if claim.TargetID == 1 {
@@ -317,12 +320,10 @@ func TestWhatIsKeptGoesBackUnspentAsSoonAsItCannotBegin(t *testing.T) {
 						t.Errorf("%d are under way, want 2", seen.under(1))
 					}
 					back := 0
-					for _, id := range ids {
-						if r := m.rows[id]; r != nil && seen.began[id].IsZero() {
-							back++
-							if r.by != 0 || r.Attempts != 0 || r.AvailableAt.After(time.Now().Add(-c.within)) {
-								t.Errorf("a delivery went back as %+v", r)
-							}
+					for _, r := range seen.unbegun(m, ids) {
+						back++
+						if r.by != 0 || r.Attempts != 0 || r.AvailableAt.After(time.Now().Add(-c.within)) {
+							t.Errorf("a delivery went back as %+v", r)
 						}
 					}
 					if back < 100 {
@@ -417,12 +418,7 @@ func TestANarrowerBoundHoldsForWhatIsKept(t *testing.T) {
 
 func TestNoMoreIsKeptThanThereAreSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var receivers []*event.Receiver
-		var all []event.TargetID
-		for i := range 20 {
-			receivers = append(receivers, receiver("k"))
-			all = append(all, event.TargetID(i+1))
-		}
+		receivers, all := alike(20)
 		m, c := newMemory(receivers...), count(t, 3*time.Millisecond)
 		m.pause = time.Millisecond
 		s := start(t, m, c.attempt, func(o *relay.Options) { o.Slots = 64 })
@@ -505,8 +501,8 @@ func TestOnceEndsWithNothingThatWentBack(t *testing.T) {
 		}
 		s := start(t, m, c.attempt, func(o *relay.Options) { o.Once = true })
 		<-s.done
-		if len(m.ended) != 98 || m.held() != 0 || !s.Finished() {
-			t.Errorf("it ends with %d of 98 delivered, %d held", len(m.ended), m.held())
+		if m.endings() != 98 || m.held() != 0 || !s.Finished() {
+			t.Errorf("it ends with %d of 98 delivered, %d held", m.endings(), m.held())
 		}
 	})
 }

@@ -414,6 +414,25 @@ func (m *memory) endings() int {
 	return len(m.ended)
 }
 
+// recorded is how many attempts are on record.
+func (m *memory) recorded() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.trail)
+}
+
+// claimsOf is how many claims asked for a target.
+func (m *memory) claimsOf(id event.TargetID) (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, q := range m.quotas {
+		if q.Target == id {
+			n++
+		}
+	}
+	return n
+}
+
 // most is the largest quota of a claim.
 func (m *memory) most() (n int) {
 	m.mu.Lock()

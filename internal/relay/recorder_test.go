@@ -156,7 +156,7 @@ func TestASuccessLeavesItsSeatBeforeItIsRecordedAndAFailureDoesNot(t *testing.T)
 				m.mu.Unlock()
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
-				if n := len(m.trail); n < 208 || !fails && m.held() != 0 {
+				if n := m.recorded(); n < 208 || !fails && m.held() != 0 {
 					t.Errorf("%d were recorded, %d are held, with the database back", n, m.held())
 				}
 			})

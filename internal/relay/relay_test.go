@@ -38,6 +38,15 @@ func receiver(key string) *event.Receiver {
 		Terms: event.Terms{Curve: event.Curve{Base: 2 * time.Second, Cap: time.Hour}, CountDeferrals: true, MaxRetryAfter: 24 * time.Hour}}
 }
 
+// alike is so many receivers, and the targets that newMemory makes of them.
+func alike(n int) (receivers []*event.Receiver, targets []event.TargetID) {
+	for i := range n {
+		receivers = append(receivers, receiver("k"))
+		targets = append(targets, event.TargetID(i+1))
+	}
+	return receivers, targets
+}
+
 // station is a relay at work in a bubble of fake time.
 type station struct {
 	*relay.Relay
