@@ -233,20 +233,28 @@ func (h *house) wake(targets []event.TargetID) {
 		h.relay.Wake(targets)
 	}
 	h.remote.Wake(targets)
+	h.ring()
+}
+
+// resumed has every relay look for what was paused and may be claimed now.
+func (h *house) resumed() {
+	h.seek()
+	h.ring()
+}
+
+// ring notifies the other processes, unless they poll.
+func (h *house) ring() {
 	if h.Config.Wake == "notify" {
 		h.bell.Ring()
 	}
 }
 
-// resumed has every relay look for what was paused and may be claimed now.
-func (h *house) resumed() {
+// seek has what claims in this process look for what is owed.
+func (h *house) seek() {
 	if h.relay != nil {
 		h.relay.Look()
 	}
 	h.remote.Look()
-	if h.Config.Wake == "notify" {
-		h.bell.Ring()
-	}
 }
 
 // resume is called when LISTEN is connected, and so the database was just reached.
@@ -260,10 +268,7 @@ func (h *house) resume() {
 // look is called when another process has committed something.
 func (h *house) look() {
 	h.desk.LookForFired()
-	if h.relay != nil {
-		h.relay.Look()
-	}
-	h.remote.Look()
+	h.seek()
 }
 
 // matchFirst matches what was fired in SQL before a relay looks once for what is owed.
