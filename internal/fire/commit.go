@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -220,7 +219,7 @@ type columns struct {
 	actors, metadata                                                         []*string
 	occurred                                                                 []*time.Time
 	causes                                                                   []*[16]byte
-	bound                                                                    []bool
+	bound                                                                    []*bool
 	keeps                                                                    []*time.Duration
 	forget                                                                   []*string
 }
@@ -244,7 +243,7 @@ func turn(plans []plan) *columns {
 		c.causations = append(c.causations, pg.OrNull(f.CausationID))
 		c.traces = append(c.traces, pg.OrNull(f.TraceParent))
 		c.causes = append(c.causes, causeOf(f.CausationID))
-		c.bound = append(c.bound, f.Bound)
+		c.bound = append(c.bound, pg.OrNull(f.Bound))
 		c.keeps = append(c.keeps, pg.OrNull(p.retention.Window))
 		c.forget = append(c.forget, pg.OrNull(string(p.retention.When)))
 		c.actors = append(c.actors, jsonOrNull(f.Actor, f.Actor == nil))
@@ -275,12 +274,8 @@ func (c *columns) keyArgs(revision int64) pgx.NamedArgs {
 }
 
 func (c *columns) eventArgs() pgx.NamedArgs {
-	bound := c.bound
-	if !slices.Contains(bound, true) {
-		bound = nil
-	}
 	return pgx.NamedArgs{
-		"ids": c.ids, "types": c.types, "producers": c.producers, "keys": c.keys, "data": c.data, "spent": c.spent, "bound": bound,
+		"ids": c.ids, "types": c.types, "producers": c.producers, "keys": c.keys, "data": c.data, "spent": c.spent, "bound": unlessNone(c.bound),
 		"tenants": unlessNone(c.tenants), "subjects": unlessNone(c.subjects), "sources": unlessNone(c.sources), "occurred": unlessNone(c.occurred),
 		"correlations": unlessNone(c.correlations), "causations": unlessNone(c.causations), "causes": unlessNone(c.causes),
 		"keeps": unlessNone(c.keeps), "forget": unlessNone(c.forget), "actors": unlessNone(c.actors), "metadata": unlessNone(c.metadata),
