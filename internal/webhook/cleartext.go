@@ -173,7 +173,7 @@ type clearConn struct {
 	left    int64       // bytes that may yet be read of headers
 	cut     func() bool // ends the watch over its request's context
 	since   time.Time   // it is idle
-	peeker
+	*peeker
 }
 
 func newClearConn(conn net.Conn, address string) *clearConn {
