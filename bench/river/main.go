@@ -1,8 +1,8 @@
 // Command river measures River, a plain job queue over PostgreSQL, on the server of
-// DATABASE_URL, as a measure of the machine beside eventsvc bench, which runs it with --beside: single inserts, a drain
-// of jobs that each POST 1 KiB to a receiver of this process, and both at once. River has
-// no keys, fan-out, signatures or trail. It is a module of its own, so that eventsvc does
-// not depend on River.
+// DATABASE_URL, as a measure of the machine beside eventsvc bench, which runs it with
+// --beside: single inserts, a drain of jobs that each POST 1 KiB to a receiver of this
+// process, and both at once. River has no keys, fan-out, signatures or trail. It is a
+// module of its own, so that eventsvc does not depend on River.
 package main
 
 import (

@@ -170,6 +170,9 @@ func (s *stage) owe(ctx context.Context, key, kind, data string, n int) error {
 	return s.write(ctx, sqlSeed, "owed to "+key, n, key, kind, data)
 }
 
+// finishedOver is the time over which what has finished is spread evenly (finish.sql).
+const finishedOver = 6 * 24 * time.Hour
+
 // finish writes deliveries of a receiver that have succeeded in the last days.
 func (s *stage) finish(ctx context.Context, key, kind string, n int) error {
 	return s.write(ctx, sqlFinish, "finished", n, key, kind, `{"n":1}`)
