@@ -6,6 +6,7 @@ var (
 	SQLHandOver, SQLTake, SQLTakeBack                           = sqlHandOver, sqlTake, sqlTakeBack
 	SQLPulled, SQLHeld, SQLExtend                               = sqlPulled, sqlHeld, sqlExtend
 	SQLClaimFresh, SQLUntried                                   = sqlClaimFresh, sqlUntried
+	SQLForgetAttempts, SQLForgetSettled                         = sqlForgetAttempts, sqlForgetSettled
 )
 
 // RecordArgs are the arguments of a record.
