@@ -11,4 +11,5 @@ CROSS JOIN LATERAL (  -- one index probe a key: any other form scans the produce
   WHERE k.producer = q.producer AND k.key = q.key
   LIMIT 1
   FOR KEY SHARE) f
-LEFT JOIN eventsvc.events e ON e.id = f.event_id;
+LEFT JOIN LATERAL (  -- a fence: a plan made while there were no events may read all of them for each key
+  SELECT * FROM eventsvc.events WHERE id = f.event_id OFFSET 0) e ON true;

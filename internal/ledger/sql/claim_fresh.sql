@@ -24,4 +24,5 @@ SELECT u.id, u.event_id, u.target_id, u.attempts, u.max_attempts, u.sending, u.f
        coalesce(e.correlation_id, ''), coalesce(e.causation_id, ''), coalesce(e.traceparent, ''),
        (SELECT revision FROM eventsvc.registry) AS revision
 FROM u
-JOIN eventsvc.events e ON e.id = u.event_id;
+CROSS JOIN LATERAL (  -- a fence, as in claim.sql
+  SELECT * FROM eventsvc.events WHERE id = u.event_id OFFSET 0) e;

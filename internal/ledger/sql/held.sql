@@ -6,5 +6,5 @@ SELECT h.id, h.event_id, h.target_id, h.attempts, h.max_attempts, h.sending, h.f
        (SELECT revision FROM eventsvc.registry) AS revision, h.claimed_by, now() - h.claimed_at AS held
 FROM eventsvc.owed h
 JOIN eventsvc.workers w ON w.id = h.claimed_by
-JOIN eventsvc.events e  ON e.id = h.event_id
+CROSS JOIN LATERAL (SELECT * FROM eventsvc.events WHERE id = h.event_id OFFSET 0) e  -- a fence, as in claim.sql
 WHERE h.id = @id AND h.claimed_at = @claimed AND w.name = @worker;
