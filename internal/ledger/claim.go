@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,11 +20,23 @@ type Quota struct {
 	Target event.TargetID
 	N      int           // at most so many rows
 	Lease  time.Duration // for each
-	// Floor skips rows that became available before it, or is zero for none. It spares
+	// Floor skips rows before it, or is zero for none. It spares
 	// the scan over index entries of rows that are gone, which a long transaction
 	// elsewhere keeps vacuum from removing. It is an optimisation: that there is
 	// something below it is found by [Ledger.Backlog].
-	Floor time.Time
+	Floor Place
+}
+
+// Place is where a delivery stands in what its target is owed: by available_at, then id.
+// Many have the moment in common that a bulk or a replay owed them.
+type Place struct {
+	AvailableAt time.Time
+	Delivery    event.ID
+}
+
+// Before reports whether a place comes before another.
+func (p Place) Before(q Place) bool {
+	return cmp.Or(p.AvailableAt.Compare(q.AvailableAt), p.Delivery.Compare(q.Delivery)) < 0
 }
 
 // Claims is what a claim came to.
@@ -39,16 +52,16 @@ type Claims struct {
 func (l *Ledger) Claim(ctx context.Context, worker event.WorkerID, maxClaims int, quotas []Quota) (Claims, error) {
 	n := len(quotas)
 	targets, counts := make([]int32, n), make([]int32, n)
-	floors, leases := make([]pgtype.Timestamptz, n), make([]time.Duration, n)
+	floors, floorIDs, leases := make([]pgtype.Timestamptz, n), make([][16]byte, n), make([]time.Duration, n)
 	for i, q := range quotas {
 		targets[i], counts[i], leases[i] = int32(q.Target), int32(q.N), q.Lease
-		floors[i] = pgtype.Timestamptz{Time: q.Floor, Valid: true}
-		if q.Floor.IsZero() {
+		floors[i], floorIDs[i] = pgtype.Timestamptz{Time: q.Floor.AvailableAt, Valid: true}, q.Floor.Delivery
+		if q.Floor.AvailableAt.IsZero() {
 			floors[i].InfinityModifier = pgtype.NegativeInfinity
 		}
 	}
 	args := pgx.NamedArgs{
-		"targets": targets, "quotas": counts, "floors": floors, "leases": leases,
+		"targets": targets, "quotas": counts, "floors": floors, "floor_ids": floorIDs, "leases": leases,
 		"worker": int32(worker), "max_claims": maxClaims,
 	}
 	var claimed Claims
@@ -159,8 +172,8 @@ func (l *Ledger) Release(ctx context.Context, worker event.WorkerID, fences []ev
 
 // Head is the first delivery of a target that could be claimed.
 type Head struct {
-	Target      event.TargetID
-	AvailableAt time.Time
+	Target event.TargetID
+	Place
 }
 
 // Backlog is the head of every target that is owed something which could be claimed now,
@@ -170,7 +183,7 @@ func (l *Ledger) Backlog(ctx context.Context) ([]Head, int64, error) {
 	var revision int64
 	err := l.pinned(ctx, sqlBacklog, nil, func(rows pgx.Rows) error {
 		var h Head
-		err := rows.Scan((*int32)(&h.Target), &h.AvailableAt, &revision)
+		err := rows.Scan((*int32)(&h.Target), &h.AvailableAt, (*[16]byte)(&h.Delivery), &revision)
 		heads = append(heads, h)
 		return err
 	})

@@ -140,17 +140,37 @@ func TestPausedWorkIsNotClaimed(t *testing.T) {
 	}
 }
 
+// A floor is a moment, or one row of those that became available at a moment.
 func TestAFloorOnlySkipsWhatIsBelowIt(t *testing.T) {
 	b := open(t)
 	target := b.target(t, "k")
-	b.owe(t, target, 2)
-	b.exec(t, `UPDATE eventsvc.owed SET available_at = now() - interval '1 h' WHERE id = (SELECT min(id::text)::uuid FROM eventsvc.owed)`)
-	claimed, err := b.Claim(t.Context(), b.worker, 10, []ledger.Quota{{Target: target, N: 9, Lease: time.Minute, Floor: time.Now().Add(-time.Minute)}})
-	if err != nil || len(claimed.Claims) != 1 {
-		t.Fatalf("claimed %d with a floor, want 1: %v", len(claimed.Claims), err)
+	b.owe(t, target, 4)
+	b.exec(t, `UPDATE eventsvc.owed SET available_at = now() - interval '1 h' WHERE id IN (SELECT id FROM eventsvc.owed ORDER BY id LIMIT 3)`)
+	all := b.claim(t, b.worker, target, 9)
+	fences := make([]event.Fence, len(all))
+	for i := range all {
+		fences[i] = all[i].Fence
 	}
-	if c := b.claim(t, b.worker, target, 9); len(c) != 1 {
-		t.Error("the row below the floor was lost")
+	for floor, want := range map[ledger.Place]int{
+		{}:                                4,
+		{AvailableAt: all[0].AvailableAt}: 4,
+		{AvailableAt: all[0].AvailableAt, Delivery: all[1].Delivery}: 3,
+		{AvailableAt: all[0].AvailableAt, Delivery: all[2].Delivery}: 2,
+		{AvailableAt: all[0].AvailableAt.Add(time.Microsecond)}:      1,
+		{AvailableAt: all[3].AvailableAt, Delivery: all[3].Delivery}: 1,
+		{AvailableAt: all[3].AvailableAt.Add(time.Microsecond)}:      0,
+	} {
+		if err := b.Release(t.Context(), b.worker, fences); err != nil {
+			t.Fatal(err)
+		}
+		claimed, err := b.Claim(t.Context(), b.worker, 10, []ledger.Quota{{Target: target, N: 9, Lease: time.Minute, Floor: floor}})
+		if err != nil || len(claimed.Claims) != want {
+			t.Fatalf("claimed %d with the floor %v, want %d: %v", len(claimed.Claims), floor, want, err)
+		}
+		fences = fences[:0]
+		for i := range claimed.Claims {
+			fences = append(fences, claimed.Claims[i].Fence)
+		}
 	}
 }
 
@@ -241,7 +261,7 @@ func TestBacklogNamesEveryTargetThatIsOwedSomethingDue(t *testing.T) {
 		t.Errorf("got %v, %v; want %v alone", got, err, z)
 	}
 	b.exec(t, `UPDATE eventsvc.owed SET lease_until = now() - interval '1 second' WHERE id = $1`, [16]byte(held[2].Delivery))
-	if got, _, err := b.Backlog(t.Context()); err != nil || len(got) != 2 || !got[0].AvailableAt.Equal(held[2].AvailableAt) {
+	if got, _, err := b.Backlog(t.Context()); err != nil || len(got) != 2 || !got[0].AvailableAt.Equal(held[2].AvailableAt) || got[0].Delivery != held[2].Delivery {
 		t.Errorf("got %v, %v; want the lapsed lease, of %v", got, err, held[2].AvailableAt)
 	}
 }

@@ -48,7 +48,7 @@ type stand struct {
 	waiting   *throttle     // in whose held it is, or nil
 	saturated bool          // was passed over for want of room of its own
 	woken     bool          // owed something new since its quota was drawn
-	floor     time.Time     // available_at below which nothing is known to be left
+	floor     ledger.Place  // below which nothing is known to be left
 	lowered   bool          // something was found below its floor since its quota was drawn
 	alarms    int           // how often it is to be woken
 	ahead     []ahead       // claimed, and to begin as attempts end; oldest first
@@ -58,8 +58,6 @@ type stand struct {
 	alarm     time.Time // when its rate limit next lets something begin, where it waits for that
 }
 
-// The margin of a floor covers rows whose transactions were still open. What becomes
-// visible later, lapsed leases, and rows handed back are found by asking for the backlog.
 const (
 	floorMargin = 2 * time.Second
 	maxDrawn    = 256 // targets in one claim
@@ -75,8 +73,19 @@ const quickly = time.Second
 // with a single attempt, which learns for all the others whether they are welcome.
 const trusted = time.Minute
 
-// lower notes that there is something which became available then.
-func (s *stand) lower(at time.Time) {
+// above is the floor that a claim leaves whose first row is given: what is before that is
+// taken. But what became available lately may not be visible yet, as its transaction may be
+// open still. What becomes visible later than that, lapsed leases, and rows that another
+// process hands back are found by asking for the backlog.
+func above(first *event.Claim) ledger.Place {
+	if lately := first.ClaimedAt.Add(-floorMargin); first.AvailableAt.After(lately) {
+		return ledger.Place{AvailableAt: lately}
+	}
+	return ledger.Place{AvailableAt: first.AvailableAt, Delivery: first.Delivery}
+}
+
+// lower notes that there is something at a place.
+func (s *stand) lower(at ledger.Place) {
 	if at.Before(s.floor) {
 		s.floor, s.lowered = at, true
 	}
@@ -145,7 +154,7 @@ func (b *board) found(heads []ledger.Head) {
 	b.mu.Lock()
 	for i, h := range heads {
 		targets[i] = h.Target
-		b.stand(h.Target).lower(h.AvailableAt)
+		b.stand(h.Target).lower(h.Place)
 	}
 	b.mu.Unlock()
 	b.wake(targets)
@@ -462,7 +471,7 @@ func (b *board) settle(draws []draw, claims []event.Claim) {
 		if got[c.TargetID]++; got[c.TargetID] == 1 {
 			// Claims are sorted: this is the head of its target's queue.
 			if s := b.stand(c.TargetID); !s.lowered {
-				s.floor = c.AvailableAt.Add(-floorMargin)
+				s.floor = above(c)
 			}
 		}
 	}
@@ -491,7 +500,7 @@ func (b *board) handedBack(claims []event.Claim) {
 	b.mu.Lock()
 	for i := range claims {
 		s := b.stand(claims[i].TargetID)
-		s.lower(claims[i].AvailableAt)
+		s.lower(ledger.Place{AvailableAt: claims[i].AvailableAt, Delivery: claims[i].Delivery})
 		b.enqueue(claims[i].TargetID, s)
 	}
 	b.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/ledger"
 	"github.com/eventsvc/eventsvc/internal/relay"
 )
 
@@ -142,7 +143,7 @@ func TestClaimsOfABacklogKeepAboveWhatIsGone(t *testing.T) {
 		defer m.mu.Unlock()
 		unbounded := 0
 		for _, q := range m.quotas {
-			if q.Floor.IsZero() {
+			if q.Floor == (ledger.Place{}) {
 				unbounded++
 			}
 		}

@@ -99,7 +99,7 @@ func (m *memory) Claim(ctx context.Context, worker event.WorkerID, _ int, quotas
 	for _, q := range quotas {
 		var due []*row
 		for _, r := range m.rows {
-			if r.TargetID == q.Target && r.lease.Before(now) && !r.AvailableAt.After(now) && !r.AvailableAt.Before(q.Floor) {
+			if r.TargetID == q.Target && r.lease.Before(now) && !r.AvailableAt.After(now) && !place(r).Before(q.Floor) {
 				due = append(due, r)
 			}
 		}
@@ -315,6 +315,10 @@ func (m *memory) Report(_ context.Context, _ event.WorkerID, _ []string, succeed
 	return nil
 }
 
+func place(r *row) ledger.Place {
+	return ledger.Place{AvailableAt: r.AvailableAt, Delivery: r.Delivery}
+}
+
 func (m *memory) Backlog(ctx context.Context) ([]ledger.Head, int64, error) {
 	if err := m.silence(ctx); err != nil {
 		return nil, 0, err
@@ -333,16 +337,16 @@ func (m *memory) Backlog(ctx context.Context) ([]ledger.Head, int64, error) {
 		return nil, 0, errDown
 	}
 	now := time.Now()
-	first := map[event.TargetID]time.Time{}
+	first := map[event.TargetID]ledger.Place{}
 	for _, r := range m.rows {
 		at, known := first[r.TargetID]
-		if r.lease.Before(now) && !r.AvailableAt.After(now) && (!known || r.AvailableAt.Before(at)) {
-			first[r.TargetID] = r.AvailableAt
+		if r.lease.Before(now) && !r.AvailableAt.After(now) && (!known || place(r).Before(at)) {
+			first[r.TargetID] = place(r)
 		}
 	}
 	var heads []ledger.Head
 	for id, at := range first {
-		heads = append(heads, ledger.Head{Target: id, AvailableAt: at})
+		heads = append(heads, ledger.Head{Target: id, Place: at})
 	}
 	slices.SortFunc(heads, func(x, y ledger.Head) int { return int(x.Target) - int(y.Target) })
 	return heads, 1, nil

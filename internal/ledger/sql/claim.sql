@@ -3,8 +3,8 @@
 WITH c AS MATERIALIZED (  -- a fence: without it a nested loop may run the LIMIT anew for each row and claim more
   SELECT x.id, x.event_id, x.claimed_by AS was_by, x.claimed_at AS was_at, x.attempts, q.lease,
          x.claimed_by > 0 AND x.claims >= @max_claims::integer AS poison
-  FROM unnest(@targets::integer[], @quotas::integer[], @floors::timestamptz[], @leases::interval[])
-    AS q(target_id, n, floor, lease)
+  FROM unnest(@targets::integer[], @quotas::integer[], @floors::timestamptz[], @floor_ids::uuid[], @leases::interval[])
+    AS q(target_id, n, floor, floor_id, lease)
   -- Read here, so that no claim that begins after a pause has committed takes a row.
   JOIN eventsvc.targets t   ON t.id = q.target_id   AND t.paused_at IS NULL AND t.disabled_at IS NULL
   JOIN eventsvc.receivers r ON r.id = t.receiver_id AND r.paused_at IS NULL
@@ -15,7 +15,7 @@ WITH c AS MATERIALIZED (  -- a fence: without it a nested loop may run the LIMIT
     WHERE h.target_id = q.target_id
       AND h.lease_until < now()
       AND h.available_at <= now()
-      AND h.available_at >= q.floor
+      AND (h.available_at, h.id) >= (q.floor, q.floor_id)
     ORDER BY h.available_at, h.id
     LIMIT q.n
     FOR UPDATE SKIP LOCKED) x
@@ -55,4 +55,5 @@ SELECT u.id, u.event_id, u.target_id, u.attempts, u.max_attempts, u.sending, u.f
        coalesce(e.correlation_id, ''), coalesce(e.causation_id, ''), coalesce(e.traceparent, ''),
        (SELECT revision FROM eventsvc.registry) AS revision
 FROM u
-JOIN eventsvc.events e ON e.id = u.event_id;
+CROSS JOIN LATERAL (  -- a fence: a plan made while there were no events may read all of them for each row
+  SELECT * FROM eventsvc.events WHERE id = u.event_id OFFSET 0) e;
