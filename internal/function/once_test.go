@@ -2,6 +2,7 @@ package function_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ func (h *house) lapse(t *testing.T) {
 // The session dies at each step between the claim and the commit, and is known to have, or
 // not. What the function wrote is there once when the delivery has succeeded.
 func TestAFunctionIsEffectivelyOnceWhateverDiesWhen(t *testing.T) {
+	var beside sync.WaitGroup // what a case does while the function is called
 	for name, c := range map[string]struct {
 		body    string
 		before  func(*testing.T, *house, *pgtest.Wire)
@@ -36,14 +38,14 @@ func TestAFunctionIsEffectivelyOnceWhateverDiesWhen(t *testing.T) {
 		"before the call": {before: func(t *testing.T, h *house, _ *pgtest.Wire) { h.end(t) }, known: true, class: "sql:57P01"},
 		"in the function": {body: `IF nextval('app.runs') = 1 THEN PERFORM pg_sleep(60); END IF;`, known: true, class: "sql:57P01",
 			before: func(t *testing.T, h *house, _ *pgtest.Wire) {
-				go func() {
+				beside.Go(func() {
 					await(t, func() bool {
 						var n int
 						err := h.pool.QueryRow(context.Background(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'eventsvc/function' AND wait_event = 'PgSleep' AND datname = current_database()`).Scan(&n)
 						return err == nil && n == 1
 					})
 					h.end(t)
-				}()
+				})
 			}},
 		"after the function": {between: func(t *testing.T, h *house) { h.end(t) }, known: true, class: "sql:57P01"},
 		"while it is recorded": {known: true, class: "sql:57P01", before: func(t *testing.T, h *house, _ *pgtest.Wire) {
@@ -66,6 +68,7 @@ func TestAFunctionIsEffectivelyOnceWhateverDiesWhen(t *testing.T) {
 				c.before(t, h, wire)
 			}
 			v := call.Make(t.Context())
+			beside.Wait()
 			recorded := false
 			if c.between != nil {
 				c.between(t, h)
