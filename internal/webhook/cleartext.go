@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -171,6 +172,7 @@ type clearConn struct {
 	address string
 	in      *bufio.Reader
 	left    int64       // bytes that may yet be read of headers
+	unsent  error       // why the request could not be written
 	cut     func() bool // ends the watch over its request's context
 	since   time.Time   // it is idle
 	*peeker
@@ -192,12 +194,23 @@ func (c *clearConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Write keeps why it fails: what goes wrong while a body is copied net/http takes for the
+// body's fault, and wraps so that nothing of the cause is found in it but its text, addresses
+// and all.
+func (c *clearConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err != nil {
+		c.unsent = err
+	}
+	return n, err
+}
+
 var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 8<<10) }}
 
 // exchange writes a request and reads its answer.
 func (c *clearConn) exchange(req *http.Request, seen *sighting) (*http.Response, error) {
 	out := writers.Get().(*bufio.Writer)
-	out.Reset(c.Conn)
+	out.Reset(c)
 	seen.leaves()
 	failed := req.Write(out)
 	if failed == nil {
@@ -210,7 +223,7 @@ func (c *clearConn) exchange(req *http.Request, seen *sighting) (*http.Response,
 	}
 	resp, err := c.answer(req, seen)
 	if failed != nil && err != nil {
-		return nil, failed
+		return nil, cmp.Or(c.unsent, failed)
 	}
 	return resp, err
 }

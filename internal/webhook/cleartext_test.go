@@ -66,6 +66,36 @@ func TestAnAnswerThatComesBeforeTheRequestWasReadIsHeard(t *testing.T) {
 	}
 }
 
+// Wherever in a request its peer turns out gone, that is what is said, and no address.
+func TestAResetWhileARequestIsWrittenIsToldAsOne(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1024, maxClear} { // within the buffer, and beyond it
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		c := courier(t)
+		dial := c.wire.clear.dial
+		c.wire.clear.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			peer, err := l.Accept()
+			if err != nil {
+				return nil, err
+			}
+			peer.(*net.TCPConn).SetLinger(0)
+			return conn, peer.Close()
+		}
+		v := attempt(t, c, sized("http://"+l.Addr().String()+"/", n))
+		if v.Class != event.ClassConnect || v.Reason != "the connection was reset before an answer came" {
+			t.Errorf("%d bytes: %+v", n, v)
+		}
+	}
+}
+
 // What a connection may not hold goes by net/http, which reads while it writes.
 func TestALongRequestIsAnsweredThoughTheConnectionHoldsLittle(t *testing.T) {
 	t.Parallel()
