@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +18,10 @@ type Quota struct {
 	Target event.TargetID
 	N      int           // at most so many rows
 	Lease  time.Duration // for each
-	// Floor skips rows before it, or is zero for none. It spares
-	// the scan over index entries of rows that are gone, which a long transaction
-	// elsewhere keeps vacuum from removing. It is an optimisation: that there is
-	// something below it is found by [Ledger.Backlog].
+	// Floor skips rows before it, or is zero for none. It spares the scan over index
+	// entries of rows that are gone, which a long transaction elsewhere keeps vacuum from
+	// removing. It is an optimisation: that there is something below it is found by
+	// [Ledger.Backlog].
 	Floor Place
 }
 
@@ -34,10 +32,19 @@ type Place struct {
 	Delivery    event.ID
 }
 
-// Before reports whether a place comes before another.
-func (p Place) Before(q Place) bool {
-	return cmp.Or(p.AvailableAt.Compare(q.AvailableAt), p.Delivery.Compare(q.Delivery)) < 0
+// PlaceOf is the place that a claim was taken from.
+func PlaceOf(c *event.Claim) Place { return Place{c.AvailableAt, c.Delivery} }
+
+// Compare orders places as claims are made.
+func (p Place) Compare(q Place) int {
+	if c := p.AvailableAt.Compare(q.AvailableAt); c != 0 {
+		return c
+	}
+	return p.Delivery.Compare(q.Delivery)
 }
+
+// InOrder orders claims by their places.
+func InOrder(x, y event.Claim) int { return PlaceOf(&x).Compare(PlaceOf(&y)) }
 
 // Claims is what a claim came to.
 type Claims struct {
@@ -74,12 +81,7 @@ func (l *Ledger) Claim(ctx context.Context, worker event.WorkerID, maxClaims int
 		return Claims{}, fmt.Errorf("claim: %w", err)
 	}
 	// RETURNING promises no order.
-	slices.SortFunc(claimed.Claims, func(x, y event.Claim) int {
-		if c := x.AvailableAt.Compare(y.AvailableAt); c != 0 {
-			return c
-		}
-		return bytes.Compare(x.Delivery[:], y.Delivery[:])
-	})
+	slices.SortFunc(claimed.Claims, InOrder)
 	return claimed, nil
 }
 

@@ -81,12 +81,12 @@ func above(first *event.Claim) ledger.Place {
 	if lately := first.ClaimedAt.Add(-floorMargin); first.AvailableAt.After(lately) {
 		return ledger.Place{AvailableAt: lately}
 	}
-	return ledger.Place{AvailableAt: first.AvailableAt, Delivery: first.Delivery}
+	return ledger.PlaceOf(first)
 }
 
 // lower notes that there is something at a place.
 func (s *stand) lower(at ledger.Place) {
-	if at.Before(s.floor) {
+	if at.Compare(s.floor) < 0 {
 		s.floor, s.lowered = at, true
 	}
 }
@@ -500,7 +500,7 @@ func (b *board) handedBack(claims []event.Claim) {
 	b.mu.Lock()
 	for i := range claims {
 		s := b.stand(claims[i].TargetID)
-		s.lower(ledger.Place{AvailableAt: claims[i].AvailableAt, Delivery: claims[i].Delivery})
+		s.lower(ledger.PlaceOf(&claims[i]))
 		b.enqueue(claims[i].TargetID, s)
 	}
 	b.mu.Unlock()

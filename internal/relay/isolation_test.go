@@ -153,6 +153,31 @@ func TestClaimsOfABacklogKeepAboveWhatIsGone(t *testing.T) {
 	})
 }
 
+// What a bulk or a replay owes becomes available at one moment: a floor is a row of it.
+func TestClaimsOfWhatWasOwedAtOneMomentKeepAboveWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(receiver("k"))
+		m.owe(1, 5000, 5)
+		time.Sleep(time.Minute)
+		start(t, m, func(context.Context, *event.Claim) event.Verdict {
+			time.Sleep(100 * time.Millisecond)
+			return event.Verdict{Ruling: event.Success}
+		}, func(o *relay.Options) { o.Poll = time.Second })
+		time.Sleep(10 * time.Second)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		higher := 0
+		for i, q := range m.quotas[1:] {
+			if q.Floor.Compare(m.quotas[i].Floor) > 0 {
+				higher++
+			}
+		}
+		if higher < len(m.quotas)*9/10 || len(m.quotas) < 50 {
+			t.Errorf("of %d claims %d had a higher floor than the one before", len(m.quotas), higher)
+		}
+	})
+}
+
 // What is found below the floor while a claim is under way outlives that claim's own news.
 func TestWhatIsFoundDuringAClaimIsClaimedNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

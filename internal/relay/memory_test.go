@@ -1,7 +1,6 @@
 package relay_test
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"sync"
@@ -99,16 +98,11 @@ func (m *memory) Claim(ctx context.Context, worker event.WorkerID, _ int, quotas
 	for _, q := range quotas {
 		var due []*row
 		for _, r := range m.rows {
-			if r.TargetID == q.Target && r.lease.Before(now) && !r.AvailableAt.After(now) && !place(r).Before(q.Floor) {
+			if r.TargetID == q.Target && r.lease.Before(now) && !r.AvailableAt.After(now) && ledger.PlaceOf(&r.Claim).Compare(q.Floor) >= 0 {
 				due = append(due, r)
 			}
 		}
-		slices.SortFunc(due, func(x, y *row) int {
-			if c := x.AvailableAt.Compare(y.AvailableAt); c != 0 {
-				return c
-			}
-			return bytes.Compare(x.Delivery[:], y.Delivery[:])
-		})
+		slices.SortFunc(due, func(x, y *row) int { return ledger.InOrder(x.Claim, y.Claim) })
 		for _, r := range due[:min(q.N, len(due))] {
 			r.by, r.ClaimedAt, r.LeaseUntil, r.lease = worker, now, now.Add(q.Lease), now.Add(q.Lease)
 			claimed = append(claimed, r.Claim)
@@ -315,10 +309,6 @@ func (m *memory) Report(_ context.Context, _ event.WorkerID, _ []string, succeed
 	return nil
 }
 
-func place(r *row) ledger.Place {
-	return ledger.Place{AvailableAt: r.AvailableAt, Delivery: r.Delivery}
-}
-
 func (m *memory) Backlog(ctx context.Context) ([]ledger.Head, int64, error) {
 	if err := m.silence(ctx); err != nil {
 		return nil, 0, err
@@ -340,8 +330,9 @@ func (m *memory) Backlog(ctx context.Context) ([]ledger.Head, int64, error) {
 	first := map[event.TargetID]ledger.Place{}
 	for _, r := range m.rows {
 		at, known := first[r.TargetID]
-		if r.lease.Before(now) && !r.AvailableAt.After(now) && (!known || place(r).Before(at)) {
-			first[r.TargetID] = place(r)
+		place := ledger.PlaceOf(&r.Claim)
+		if r.lease.Before(now) && !r.AvailableAt.After(now) && (!known || place.Compare(at) < 0) {
+			first[r.TargetID] = place
 		}
 	}
 	var heads []ledger.Head

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"sync"
@@ -177,12 +176,7 @@ func (r *Remote) look(ctx context.Context, lane string, worker event.WorkerID, m
 	if len(back) > 0 {
 		r.handBackOf(whole, worker, back...)
 	}
-	slices.SortFunc(mine, func(x, y event.Claim) int {
-		if c := x.AvailableAt.Compare(y.AvailableAt); c != 0 {
-			return c
-		}
-		return bytes.Compare(x.Delivery[:], y.Delivery[:])
-	})
+	slices.SortFunc(mine, ledger.InOrder)
 	return mine, err
 }
 
