@@ -62,7 +62,7 @@ func note(ctx context.Context, to Execer, by Caller, changes []Change) (ids []ev
 			return nil, err
 		}
 	}
-	if _, err := to.Exec(ctx, sqlAddAudit, pgx.NamedArgs{
+	if _, err := to.Exec(ctx, sqlAddAudit, pg.Args{
 		"ids": raw, "key": pg.OrNull([16]byte(by.ID)), "actor": by.Name, "actions": actions, "objects": objects, "befores": befores, "afters": afters,
 	}); err != nil {
 		return nil, fmt.Errorf("note a change: %w", err)
@@ -120,7 +120,7 @@ func (k *Keys) End(ctx context.Context, id event.ID, after any) error {
 	if err != nil {
 		return err
 	}
-	if _, err := k.pool.Exec(ctx, sqlEndAudit, pgx.NamedArgs{"id": [16]byte(id), "after": text}); err != nil {
+	if _, err := k.pool.Exec(ctx, sqlEndAudit, pg.Args{"id": [16]byte(id), "after": text}); err != nil {
 		return fmt.Errorf("note what a call came to: %w", err)
 	}
 	return nil
@@ -128,7 +128,7 @@ func (k *Keys) End(ctx context.Context, id event.ID, after any) error {
 
 // Audit is up to limit noted changes below an id, newest first.
 func (k *Keys) Audit(ctx context.Context, below event.ID, limit int) ([]Noted, error) {
-	rows, err := k.pool.Query(ctx, sqlListAudit, pgx.NamedArgs{"below": pg.OrNull([16]byte(below)), "limit": limit})
+	rows, err := k.pool.Query(ctx, sqlListAudit, pg.Args{"below": pg.OrNull([16]byte(below)), "limit": limit})
 	if err != nil {
 		return nil, fmt.Errorf("read the audit: %w", err)
 	}

@@ -39,7 +39,7 @@ func (k *Keys) Issue(ctx context.Context, by Caller, d Draft) (key Key, opens st
 		burst = d.Rate.PerSecond
 	}
 	err = pgx.BeginFunc(ctx, k.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sqlAddKey, pgx.NamedArgs{
+		rows, err := tx.Query(ctx, sqlAddKey, pg.Args{
 			"id": [16]byte(event.NewID(time.Now())), "name": d.Name, "owner": cmp.Or(d.Owner, d.Name), "hash": sum[:], "prefix": opens[:shownLength], "scopes": scopes,
 			"tenant": pg.OrNull(d.Tenant), "rate": pg.OrNull(d.Rate.PerSecond), "burst": pg.OrNull(burst), "expires": pg.OrNull(d.ExpiresAt),
 		})
@@ -62,7 +62,7 @@ func (k *Keys) Issue(ctx context.Context, by Caller, d Draft) (key Key, opens st
 func (k *Keys) Revoke(ctx context.Context, by Caller, id event.ID) (Key, error) {
 	var key Key
 	err := pgx.BeginFunc(ctx, k.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sqlLockKey, pgx.NamedArgs{"id": [16]byte(id)})
+		rows, err := tx.Query(ctx, sqlLockKey, pg.Args{"id": [16]byte(id)})
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func (k *Keys) Revoke(ctx context.Context, by Caller, id event.ID) (Key, error) 
 			return err
 		}
 		before := tellKey(&key)
-		if err := tx.QueryRow(ctx, sqlRevokeKey, pgx.NamedArgs{"id": [16]byte(id)}).Scan(&key.RevokedAt); err != nil {
+		if err := tx.QueryRow(ctx, sqlRevokeKey, pg.Args{"id": [16]byte(id)}).Scan(&key.RevokedAt); err != nil {
 			return err
 		}
 		return Note(ctx, tx, by, Change{Action: "revoke-key", Object: id.Text(event.KeyPrefix), Before: before, After: tellKey(&key)})
@@ -87,7 +87,7 @@ func (k *Keys) Revoke(ctx context.Context, by Caller, id event.ID) (Key, error) 
 // List is up to limit keys below an id, newest first, those that were revoked among
 // them.
 func (k *Keys) List(ctx context.Context, below event.ID, limit int) ([]Key, error) {
-	rows, err := k.pool.Query(ctx, sqlListKeys, pgx.NamedArgs{"below": pg.OrNull([16]byte(below)), "limit": limit})
+	rows, err := k.pool.Query(ctx, sqlListKeys, pg.Args{"below": pg.OrNull([16]byte(below)), "limit": limit})
 	if err != nil {
 		return nil, fmt.Errorf("list API keys: %w", err)
 	}

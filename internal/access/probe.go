@@ -4,8 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // prober looks keys up in the database, for every call anew: a cache would let a revoked
@@ -73,7 +74,7 @@ func (p *prober) run(r *round) {
 	p.turns <- struct{}{}
 	if len(unnoted) > 0 {
 		// That a use is not noted harms nobody; the next call tries again.
-		_, _ = p.pool.Exec(ctx, sqlNoteUse, pgx.NamedArgs{"ids": unnoted})
+		_, _ = p.pool.Exec(ctx, sqlNoteUse, pg.Args{"ids": unnoted})
 	}
 }
 
@@ -82,7 +83,7 @@ func (p *prober) look(ctx context.Context, wanted map[hash]bool) (found map[hash
 	for h := range wanted {
 		hashes = append(hashes, h[:])
 	}
-	rows, err := p.pool.Query(ctx, sqlLiveKeys, pgx.NamedArgs{"hashes": hashes, "coarse": useCoarseness})
+	rows, err := p.pool.Query(ctx, sqlLiveKeys, pg.Args{"hashes": hashes, "coarse": useCoarseness})
 	if err != nil {
 		return nil, nil, err
 	}

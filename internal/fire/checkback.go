@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // When the caller of a prepared transaction is asked: first after checkFirst, then on
@@ -77,7 +78,7 @@ func (d *Desk) checkDue(ctx context.Context, ask Ask) (int, error) {
 }
 
 func (d *Desk) claimChecks(ctx context.Context) ([]question, error) {
-	rows, err := d.pool.Query(ctx, sqlClaimChecks, pgx.NamedArgs{"n": checkBatch, "lease": checkLease})
+	rows, err := d.pool.Query(ctx, sqlClaimChecks, pg.Args{"n": checkBatch, "lease": checkLease})
 	if err != nil {
 		return nil, fmt.Errorf("take transactions to check: %w", err)
 	}
@@ -136,7 +137,7 @@ func (d *Desk) checkLater(ctx context.Context, q *question, said string) error {
 		again = &wait
 	}
 	var state event.TransactionState
-	err := d.pool.QueryRow(ctx, sqlRecordCheck, pgx.NamedArgs{"id": [16]byte(q.Transaction), "checks": q.Number, "checked": said, "again": again}).Scan(&state)
+	err := d.pool.QueryRow(ctx, sqlRecordCheck, pg.Args{"id": [16]byte(q.Transaction), "checks": q.Number, "checked": said, "again": again}).Scan(&state)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil // another asks, or it is decided

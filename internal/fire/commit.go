@@ -31,7 +31,7 @@ func widthTime(plans []plan) time.Duration {
 // bounded, and it takes what fires take against removals.
 func enter(b *pgx.Batch, plans []plan, lockWait time.Duration) {
 	ledger.Pin(b, lockWait)
-	b.Queue(`SELECT set_config('statement_timeout', @ms, true)`, pgx.NamedArgs{"ms": fmt.Sprint((statementTimeout + widthTime(plans)).Milliseconds())})
+	b.Queue(`SELECT set_config('statement_timeout', @ms, true)`, pg.Args{"ms": fmt.Sprint((statementTimeout + widthTime(plans)).Milliseconds())})
 	b.Queue(pg.FenceSharedSQL)
 }
 
@@ -269,12 +269,12 @@ func unlessNone[T any](column []*T) []*T {
 	return nil
 }
 
-func (c *columns) keyArgs(revision int64) pgx.NamedArgs {
-	return pgx.NamedArgs{"producers": c.producers, "keys": c.keys, "ids": c.ids, "hashes": c.hashes, "owes": c.owes, "revision": revision}
+func (c *columns) keyArgs(revision int64) pg.Args {
+	return pg.Args{"producers": c.producers, "keys": c.keys, "ids": c.ids, "hashes": c.hashes, "owes": c.owes, "revision": revision}
 }
 
-func (c *columns) eventArgs() pgx.NamedArgs {
-	return pgx.NamedArgs{
+func (c *columns) eventArgs() pg.Args {
+	return pg.Args{
 		"ids": c.ids, "types": c.types, "producers": c.producers, "keys": c.keys, "data": c.data, "spent": c.spent, "bound": unlessNone(c.bound),
 		"tenants": unlessNone(c.tenants), "subjects": unlessNone(c.subjects), "sources": unlessNone(c.sources), "occurred": unlessNone(c.occurred),
 		"correlations": unlessNone(c.correlations), "causations": unlessNone(c.causations), "causes": unlessNone(c.causes),

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // heldDraft is how a draft is kept until its transaction is decided. Its id is the one that
@@ -110,7 +111,7 @@ func (d *Desk) decide(ctx context.Context, id event.ID, tenant string, as event.
 }
 
 func (d *Desk) decideIn(ctx context.Context, tx pgx.Tx, id event.ID, tenant string, as event.TransactionState) (x Transaction, plans []plan, err error) {
-	x, revision, err := scanTransaction(tx.QueryRow(ctx, sqlLockTransaction, pgx.NamedArgs{"id": [16]byte(id)}))
+	x, revision, err := scanTransaction(tx.QueryRow(ctx, sqlLockTransaction, pg.Args{"id": [16]byte(id)}))
 	if err == nil && tenant != "" && x.Tenant != tenant {
 		err = ErrNoTransaction
 	}
@@ -129,7 +130,7 @@ func (d *Desk) decideIn(ctx context.Context, tx pgx.Tx, id event.ID, tenant stri
 		return x, nil, err
 	}
 	x.State, x.Held, x.NextCheck = as, nil, time.Time{}
-	args := pgx.NamedArgs{"id": [16]byte(id), "state": string(as), "events": rawIDs(x.events), "owes": x.owes}
+	args := pg.Args{"id": [16]byte(id), "state": string(as), "events": rawIDs(x.events), "owes": x.owes}
 	if err := tx.QueryRow(ctx, sqlDecideTransaction, args).Scan(&x.DecidedAt); err != nil {
 		return x, nil, fmt.Errorf("decide the transaction: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/ledger"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Prune is how to delete what is past its retention.
@@ -74,7 +75,7 @@ func (d *Desk) Prune(ctx context.Context, p Prune) (Pruned, error) {
 
 func (d *Desk) prunable(ctx context.Context, keep time.Duration, after event.ID, n int) (ids []event.ID, err error) {
 	err = ledger.InTurn(ctx, d.pool, func(tx pgx.Tx) (err error) {
-		ids, err = collectIDs(tx.Query(ctx, sqlPrunable, pgx.NamedArgs{"keep": keep, "after": [16]byte(after), "n": n}))
+		ids, err = collectIDs(tx.Query(ctx, sqlPrunable, pg.Args{"keep": keep, "after": [16]byte(after), "n": n}))
 		return err
 	})
 	if err != nil {
@@ -110,11 +111,11 @@ func (d *Desk) pruneSome(ctx context.Context, p Prune, ids []event.ID, done *Pru
 // pruneIn is one transaction. whole says that there is nothing left to do about these
 // events.
 func (d *Desk) pruneIn(ctx context.Context, tx pgx.Tx, p Prune, ids []event.ID) (gone int, whole bool, err error) {
-	held, err := collectIDs(tx.Query(ctx, sqlLockPrunable, pgx.NamedArgs{"ids": rawIDs(ids)}))
+	held, err := collectIDs(tx.Query(ctx, sqlLockPrunable, pg.Args{"ids": rawIDs(ids)}))
 	if err != nil || len(held) == 0 {
 		return 0, true, err
 	}
-	still, err := collectIDs(tx.Query(ctx, sqlStillPrunable, pgx.NamedArgs{"ids": rawIDs(held), "keep": p.Keep}))
+	still, err := collectIDs(tx.Query(ctx, sqlStillPrunable, pg.Args{"ids": rawIDs(held), "keep": p.Keep}))
 	if err != nil || len(still) == 0 {
 		return 0, true, err
 	}
@@ -122,7 +123,7 @@ func (d *Desk) pruneIn(ctx context.Context, tx pgx.Tx, p Prune, ids []event.ID) 
 	if err != nil || rows >= p.Rows {
 		return 0, false, err
 	}
-	if err := tx.QueryRow(ctx, sqlDeleteEvents, pgx.NamedArgs{"ids": rawIDs(still)}).Scan(&gone); err != nil {
+	if err := tx.QueryRow(ctx, sqlDeleteEvents, pg.Args{"ids": rawIDs(still)}).Scan(&gone); err != nil {
 		return 0, false, err
 	}
 	return gone, true, nil
@@ -130,7 +131,7 @@ func (d *Desk) pruneIn(ctx context.Context, tx pgx.Tx, p Prune, ids []event.ID) 
 
 func (d *Desk) pruneKeys(ctx context.Context, p Prune, done *Pruned) error {
 	for !p.DryRun {
-		tag, err := d.pool.Exec(ctx, sqlDeleteKeys, pgx.NamedArgs{"n": p.Rows})
+		tag, err := d.pool.Exec(ctx, sqlDeleteKeys, pg.Args{"n": p.Rows})
 		if err != nil {
 			return fmt.Errorf("prune keys: %w", err)
 		}
@@ -145,7 +146,7 @@ func (d *Desk) pruneKeys(ctx context.Context, p Prune, done *Pruned) error {
 // pruneTransactions deletes those of which nothing is left, with their keys.
 func (d *Desk) pruneTransactions(ctx context.Context, p Prune) error {
 	for !p.DryRun {
-		tag, err := d.pool.Exec(ctx, sqlDeleteTransactions, pgx.NamedArgs{"keep": p.Keep, "n": p.Rows})
+		tag, err := d.pool.Exec(ctx, sqlDeleteTransactions, pg.Args{"keep": p.Keep, "n": p.Rows})
 		if err != nil {
 			return fmt.Errorf("prune transactions: %w", err)
 		}

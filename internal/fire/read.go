@@ -44,7 +44,7 @@ func (d *Desk) readSpent(ctx context.Context, plans []plan) (map[int]spent, erro
 	}
 	var b pgx.Batch
 	ledger.Pin(&b, singleLockWait)
-	b.Queue(sqlReadSpent, pgx.NamedArgs{"producers": producers, "keys": keys})
+	b.Queue(sqlReadSpent, pg.Args{"producers": producers, "keys": keys})
 	results := d.pool.SendBatch(ctx, &b)
 	defer results.Close()
 	if _, err := results.Exec(); err != nil {
@@ -130,7 +130,7 @@ func (r *record) fill(e *event.Event) error {
 
 // Find is one event, or [ErrNotFound].
 func (d *Desk) Find(ctx context.Context, id event.ID) (event.Event, error) {
-	rows, err := d.pool.Query(ctx, sqlFindEvent, pgx.NamedArgs{"id": [16]byte(id)})
+	rows, err := d.pool.Query(ctx, sqlFindEvent, pg.Args{"id": [16]byte(id)})
 	if err != nil {
 		return event.Event{}, fmt.Errorf("find event: %w", err)
 	}
@@ -150,7 +150,7 @@ func (d *Desk) FindAll(ctx context.Context, ids []event.ID) (map[event.ID]event.
 	for i, id := range ids {
 		wanted[i] = id
 	}
-	rows, err := d.pool.Query(ctx, sqlFindEvents, pgx.NamedArgs{"ids": wanted})
+	rows, err := d.pool.Query(ctx, sqlFindEvents, pg.Args{"ids": wanted})
 	if err != nil {
 		return nil, fmt.Errorf("find events: %w", err)
 	}
@@ -183,7 +183,7 @@ type Filter struct {
 
 // List is the events that meet the filter, newest first.
 func (d *Desk) List(ctx context.Context, f Filter) ([]event.Event, error) {
-	args := pgx.NamedArgs{
+	args := pg.Args{
 		"type": pg.OrNull(f.Type), "tenant": pg.OrNull(f.Tenant), "subject": pg.OrNull(f.Subject), "correlation": pg.OrNull(f.CorrelationID),
 		"since": pg.OrNull(f.From), "until": pg.OrNull(f.To), "limit": f.Limit, "below": pg.OrNull([16]byte(f.Below)), "root": nil,
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/ledger"
+	"github.com/eventsvc/eventsvc/internal/pg"
 	"github.com/eventsvc/eventsvc/internal/registry"
 )
 
@@ -82,7 +83,7 @@ func (d *Desk) replayIn(ctx context.Context, tx pgx.Tx, id event.ID, to To) (r R
 	if err := d.book.Reach(ctx, revision); err != nil {
 		return r, nil, err
 	}
-	if _, err := tx.Exec(ctx, sqlEndUnmatched, pgx.NamedArgs{"id": [16]byte(id)}); err != nil {
+	if _, err := tx.Exec(ctx, sqlEndUnmatched, pg.Args{"id": [16]byte(id)}); err != nil {
 		return r, nil, fmt.Errorf("end the matching of the event: %w", err)
 	}
 	standing, err := ledger.Standing(ctx, tx, id)
@@ -111,7 +112,7 @@ func (d *Desk) replayIn(ctx context.Context, tx pgx.Tx, id event.ID, to To) (r R
 // lockMatching locks the matching of an event that was fired in SQL, and answers whether
 // that is still to come.
 func lockMatching(ctx context.Context, tx pgx.Tx, id event.ID) (fresh bool, err error) {
-	err = tx.QueryRow(ctx, sqlLockUnmatched, pgx.NamedArgs{"id": [16]byte(id)}).Scan(&fresh)
+	err = tx.QueryRow(ctx, sqlLockUnmatched, pg.Args{"id": [16]byte(id)}).Scan(&fresh)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return false, fmt.Errorf("lock the matching of the event: %w", err)
 	}
@@ -122,7 +123,7 @@ func lockMatching(ctx context.Context, tx pgx.Tx, id event.ID) (fresh bool, err 
 // its age, and the registry's revision.
 func lock(ctx context.Context, tx pgx.Tx, id event.ID) (e event.Event, age time.Duration, revision int64, err error) {
 	var r record
-	err = tx.QueryRow(ctx, sqlLockEvent, pgx.NamedArgs{"id": [16]byte(id)}).Scan(append(append([]any{(*[16]byte)(&e.ID)}, r.fields()...), &age, &revision)...)
+	err = tx.QueryRow(ctx, sqlLockEvent, pg.Args{"id": [16]byte(id)}).Scan(append(append([]any{(*[16]byte)(&e.ID)}, r.fields()...), &age, &revision)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return e, 0, 0, ErrNotFound
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Reseal stores the secrets of checks that can still be asked as the newest key seals them,
@@ -34,7 +35,7 @@ func (d *Desk) Reseal(ctx context.Context) (n int, err error) {
 			if err != nil {
 				return fmt.Errorf("open the secret of %s: %w", event.ID(s.ID).Text(event.TxPrefix), err)
 			}
-			if _, err := tx.Exec(ctx, sqlResealCheck, pgx.NamedArgs{"id": s.ID, "sealed": d.sealer.SealCheck(s.ID, secret)}); err != nil {
+			if _, err := tx.Exec(ctx, sqlResealCheck, pg.Args{"id": s.ID, "sealed": d.sealer.SealCheck(s.ID, secret)}); err != nil {
 				return fmt.Errorf("seal the secret of a check anew: %w", err)
 			}
 			n++

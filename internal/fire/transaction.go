@@ -188,7 +188,7 @@ const transactTimeout = time.Minute
 func (d *Desk) transactIn(ctx context.Context, tx pgx.Tx, c Calling, t *Together, id event.ID, slips []*slip) (x Transaction, plans []plan, err error) {
 	var revision int64
 	var won bool
-	args := pgx.NamedArgs{"producer": int32(t.Producer), "key": t.Key, "id": [16]byte(id), "hash": t.Body[:]}
+	args := pg.Args{"producer": int32(t.Producer), "key": t.Key, "id": [16]byte(id), "hash": t.Body[:]}
 	if err := tx.QueryRow(ctx, sqlSpendOnTransaction, args).Scan(&revision, &won); err != nil {
 		return x, nil, fmt.Errorf("spend the key: %w", err)
 	}
@@ -281,7 +281,7 @@ func writeEvents(ctx context.Context, tx pgx.Tx, plans []plan) (map[event.ID]wri
 }
 
 func (d *Desk) writeTransaction(ctx context.Context, tx pgx.Tx, x *Transaction, checkAfter *time.Duration) error {
-	args := pgx.NamedArgs{
+	args := pg.Args{
 		"id": [16]byte(x.ID), "producer": int32(x.producer), "key": x.key, "tenant": pg.OrNull(x.Tenant), "state": string(x.State),
 		"events": rawIDs(x.events), "owes": x.owes, "held": x.held, "check_url": pg.OrNull(x.CheckURL), "check_secret": x.secret, "check_after": checkAfter,
 	}

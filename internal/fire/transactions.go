@@ -36,7 +36,7 @@ func scanTransaction(row pgx.Row) (x Transaction, revision int64, err error) {
 // FindTransaction is one transaction with its events, or [ErrNoTransaction]. tenant, unless
 // "", is whose it must be.
 func (d *Desk) FindTransaction(ctx context.Context, id event.ID, tenant string) (Transaction, error) {
-	x, _, err := scanTransaction(d.pool.QueryRow(ctx, sqlFindTransaction, pgx.NamedArgs{"id": [16]byte(id), "producer": nil, "key": nil}))
+	x, _, err := scanTransaction(d.pool.QueryRow(ctx, sqlFindTransaction, pg.Args{"id": [16]byte(id), "producer": nil, "key": nil}))
 	if err == nil && tenant != "" && x.Tenant != tenant {
 		err = ErrNoTransaction
 	}
@@ -51,7 +51,7 @@ func (d *Desk) filled(ctx context.Context, x Transaction) (Transaction, error) {
 	if x.State != event.Committed {
 		return x, nil
 	}
-	rows, err := d.pool.Query(ctx, sqlEventsOf, pgx.NamedArgs{"ids": rawIDs(x.events)})
+	rows, err := d.pool.Query(ctx, sqlEventsOf, pg.Args{"ids": rawIDs(x.events)})
 	if err != nil {
 		return x, fmt.Errorf("read the events of a transaction: %w", err)
 	}
@@ -93,7 +93,7 @@ type TransactionFilter struct {
 
 // Transactions are those that meet the filter, newest first, without their events.
 func (d *Desk) Transactions(ctx context.Context, f TransactionFilter) ([]Transaction, error) {
-	args := pgx.NamedArgs{
+	args := pg.Args{
 		"state": pg.OrNull(string(f.State)), "tenant": pg.OrNull(f.Tenant), "older": pg.OrNull(f.Older), "below": pg.OrNull([16]byte(f.Below)), "limit": f.Limit,
 	}
 	rows, err := d.pool.Query(ctx, sqlListTransactions, pgx.QueryExecModeCacheDescribe, args)
@@ -117,7 +117,7 @@ func (d *Desk) repeated(ctx context.Context, t *Together, own event.ID) (Transac
 	var x Transaction
 	var hash []byte
 	err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) (err error) {
-		key := pgx.NamedArgs{"id": nil, "producer": int32(t.Producer), "key": t.Key}
+		key := pg.Args{"id": nil, "producer": int32(t.Producer), "key": t.Key}
 		if err := tx.QueryRow(ctx, sqlTouchKey, key).Scan(&hash); err != nil {
 			return fmt.Errorf("touch the key: %w", err)
 		}

@@ -146,7 +146,7 @@ func (d *Desk) judge(p *plan, m *matched) error {
 }
 
 func takeUnmatched(ctx context.Context, tx pgx.Tx) (slips []*slip, revision int64, err error) {
-	rows, err := tx.Query(ctx, sqlTakeUnmatched, pgx.NamedArgs{"n": matchBatch})
+	rows, err := tx.Query(ctx, sqlTakeUnmatched, pg.Args{"n": matchBatch})
 	if err != nil {
 		return nil, 0, fmt.Errorf("take unmatched events: %w", err)
 	}
@@ -178,7 +178,7 @@ func endMatching(ctx context.Context, tx pgx.Tx, plans []plan, refused map[event
 	}
 	var b pgx.Batch
 	ledger.Owe(&b, debtsOf(plans))
-	b.Queue(sqlEndMatching, pgx.NamedArgs{
+	b.Queue(sqlEndMatching, pg.Args{
 		"ids": c.ids, "producers": c.producers, "keys": c.keys, "owes": c.owes, "keeps": c.keeps, "forget": c.forget, "refused": why,
 	})
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {

@@ -85,7 +85,7 @@ func (c *Call) invoke(ctx context.Context, to *event.Receiver) (argument []byte,
 func (c *Call) bound(ctx context.Context, to *event.Receiver) (actor, metadata []byte, err error) {
 	limit := bound(to.Timeout)
 	var b pgx.Batch
-	b.Queue(sqlBound, pgx.NamedArgs{
+	b.Queue(sqlBound, pg.Args{
 		"statement_timeout": milliseconds(limit), "lock_timeout": milliseconds(limit / 2), "idle_timeout": milliseconds(idleInAttempt),
 		"role": to.Role, "event": [16]byte(c.claim.Event.ID),
 	})
@@ -109,7 +109,7 @@ func (c *Call) undo(argument []byte, failed error) (undecodable bool) {
 		_, err := c.tx.Exec(ctx, unmark+"; "+nothing)
 		// A function can fail with the same SQLSTATEs as its arguments do.
 		if err == nil && argument != nil && pg.BadData(failed) {
-			_, err := c.tx.Exec(ctx, sqlFits, pgx.NamedArgs{"argument": argument})
+			_, err := c.tx.Exec(ctx, sqlFits, pg.Args{"argument": argument})
 			undecodable = pg.BadData(err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Caller calls functions. It is safe for concurrent use.
@@ -77,7 +78,7 @@ func statement(function string) string {
 func (c *Caller) terminate(pid int32, started time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpTime)
 	defer cancel()
-	if _, err := c.aside.Exec(ctx, sqlTerminate, pgx.NamedArgs{"pid": pid, "started": started}); err != nil {
+	if _, err := c.aside.Exec(ctx, sqlTerminate, pg.Args{"pid": pid, "started": started}); err != nil {
 		c.log.WarnContext(ctx, "a function that took too long could not be ended; it goes on, and nothing of it will be committed", "err", err)
 	}
 }

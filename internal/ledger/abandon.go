@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // abandonChunk is how many deliveries one transaction of an Abandon ends.
@@ -20,7 +21,7 @@ func (l *Ledger) Abandon(ctx context.Context, targets []event.TargetID, as event
 	for {
 		var n int
 		err := l.inTurn(ctx, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, sqlAbandon, pgx.NamedArgs{"targets": numbers(targets), "status": string(as), "n": abandonChunk}).Scan(&n)
+			return tx.QueryRow(ctx, sqlAbandon, pg.Args{"targets": numbers(targets), "status": string(as), "n": abandonChunk}).Scan(&n)
 		})
 		if err != nil {
 			return ended, fmt.Errorf("abandon what is owed: %w", err)
@@ -33,7 +34,7 @@ func (l *Ledger) Abandon(ctx context.Context, targets []event.TargetID, as event
 
 // CountOwed is how much targets are still owed, seen by the caller's transaction.
 func CountOwed(ctx context.Context, tx pgx.Tx, targets []event.TargetID) (n int, err error) {
-	if err := tx.QueryRow(ctx, sqlCountOwed, pgx.NamedArgs{"targets": numbers(targets)}).Scan(&n); err != nil {
+	if err := tx.QueryRow(ctx, sqlCountOwed, pg.Args{"targets": numbers(targets)}).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count what is owed: %w", err)
 	}
 	return n, nil

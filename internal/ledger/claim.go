@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Quota is how much of one target to claim.
@@ -67,7 +68,7 @@ func (l *Ledger) Claim(ctx context.Context, worker event.WorkerID, maxClaims int
 			floors[i].InfinityModifier = pgtype.NegativeInfinity
 		}
 	}
-	args := pgx.NamedArgs{
+	args := pg.Args{
 		"targets": targets, "quotas": counts, "floors": floors, "floor_ids": floorIDs, "leases": leases,
 		"worker": int32(worker), "max_claims": maxClaims,
 	}
@@ -88,7 +89,7 @@ func (l *Ledger) Claim(ctx context.Context, worker event.WorkerID, maxClaims int
 // TargetOf is whom a delivery is owed to, and the registry's revision. Errors are
 // [ErrNotFound] and [ErrEnded].
 func (l *Ledger) TargetOf(ctx context.Context, id event.ID) (target event.TargetID, revision int64, err error) {
-	err = l.pool.QueryRow(ctx, sqlTargetOf, pgx.NamedArgs{"id": [16]byte(id)}).Scan((*int32)(&target), &revision)
+	err = l.pool.QueryRow(ctx, sqlTargetOf, pg.Args{"id": [16]byte(id)}).Scan((*int32)(&target), &revision)
 	if errors.Is(err, pgx.ErrNoRows) {
 		if _, err := l.eventOf(ctx, id); err != nil {
 			return 0, 0, err
@@ -105,7 +106,7 @@ func (l *Ledger) TargetOf(ctx context.Context, id event.ID) (target event.Target
 // the registry's revision with it. Errors are [ErrClaimed], [ErrEnded] and [ErrNotFound].
 func (l *Ledger) ClaimOne(ctx context.Context, worker event.WorkerID, id event.ID, lease time.Duration) (c event.Claim, revision int64, err error) {
 	found := false
-	args := pgx.NamedArgs{"id": [16]byte(id), "worker": int32(worker), "lease": lease}
+	args := pg.Args{"id": [16]byte(id), "worker": int32(worker), "lease": lease}
 	err = l.pinned(ctx, sqlClaimOne, args, func(rows pgx.Rows) (err error) {
 		found = true
 		c, err = scanClaim(rows, &revision)
@@ -130,7 +131,7 @@ func (l *Ledger) Report(ctx context.Context, worker event.WorkerID, lanes []stri
 	for id, ago := range succeeded {
 		targets, ages = append(targets, int32(id)), append(ages, ago)
 	}
-	args := pgx.NamedArgs{"worker": int32(worker), "lanes": lanes, "targets": targets, "ages": ages}
+	args := pg.Args{"worker": int32(worker), "lanes": lanes, "targets": targets, "ages": ages}
 	if _, err := l.pool.Exec(ctx, sqlReport, args); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
@@ -165,7 +166,7 @@ func (l *Ledger) Release(ctx context.Context, worker event.WorkerID, fences []ev
 	for i, f := range fences {
 		ids[i], claimed[i] = f.Delivery, f.ClaimedAt
 	}
-	args := pgx.NamedArgs{"ids": ids, "claimed": claimed, "worker": int32(worker)}
+	args := pg.Args{"ids": ids, "claimed": claimed, "worker": int32(worker)}
 	if err := l.pinned(ctx, sqlRelease, args, func(pgx.Rows) error { return nil }); err != nil {
 		return fmt.Errorf("release %d claims: %w", len(fences), err)
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Drained is how deliveries ended during a drain, by status; those still owed are
@@ -29,7 +31,7 @@ func (l *Ledger) Drain(ctx context.Context, until time.Time, begin func() error,
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		args := pgx.NamedArgs{"since": since, "until": until}
+		args := pg.Args{"since": since, "until": until}
 		if _, err := l.pool.Exec(ctx, sqlHasten, args); err != nil {
 			return nil, fmt.Errorf("drain: %w", err)
 		}
@@ -50,7 +52,7 @@ func (l *Ledger) Drain(ctx context.Context, until time.Time, begin func() error,
 }
 
 func (l *Ledger) settledSince(ctx context.Context, since time.Time) (Drained, error) {
-	rows, err := l.pool.Query(ctx, sqlSettledSince, pgx.NamedArgs{"since": since})
+	rows, err := l.pool.Query(ctx, sqlSettledSince, pg.Args{"since": since})
 	if err != nil {
 		return nil, fmt.Errorf("count what was drained: %w", err)
 	}

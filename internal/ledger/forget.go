@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Forget deletes up to n rows of what is kept of events that are pruned, in the caller's
@@ -15,7 +16,7 @@ import (
 // succeeded is kept.
 func Forget(ctx context.Context, tx pgx.Tx, events []event.ID, n int) (int, error) {
 	ids := raw(events)
-	tag, err := tx.Exec(ctx, sqlForgetAttempts, pgx.NamedArgs{"events": ids, "n": n})
+	tag, err := tx.Exec(ctx, sqlForgetAttempts, pg.Args{"events": ids, "n": n})
 	if err != nil {
 		return 0, fmt.Errorf("forget attempts: %w", err)
 	}
@@ -24,7 +25,7 @@ func Forget(ctx context.Context, tx pgx.Tx, events []event.ID, n int) (int, erro
 		return gone, nil
 	}
 	var settled int
-	if err := tx.QueryRow(ctx, sqlForgetSettled, pgx.NamedArgs{"events": ids, "n": n - gone}).Scan(&settled); err != nil {
+	if err := tx.QueryRow(ctx, sqlForgetSettled, pg.Args{"events": ids, "n": n - gone}).Scan(&settled); err != nil {
 		return 0, fmt.Errorf("forget deliveries: %w", err)
 	}
 	return gone + settled, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Fresh is a delivery that was just owed, and the lease that it is wanted for.
@@ -24,7 +25,7 @@ func (l *Ledger) ClaimFresh(ctx context.Context, worker event.WorkerID, wanted [
 		ids[i], leases[i] = f.ID, f.Lease
 	}
 	var claimed Claims
-	args := pgx.NamedArgs{"ids": ids, "leases": leases, "worker": int32(worker)}
+	args := pg.Args{"ids": ids, "leases": leases, "worker": int32(worker)}
 	if err := l.pinned(ctx, sqlClaimFresh, args, func(rows pgx.Rows) error {
 		c, err := scanClaim(rows, &claimed.Revision)
 		claimed.Claims = append(claimed.Claims, c)
@@ -39,7 +40,7 @@ func (l *Ledger) ClaimFresh(ctx context.Context, worker event.WorkerID, wanted [
 // recorded yet.
 func (l *Ledger) Untried(ctx context.Context, of event.ID, ids []event.ID) ([]event.ID, error) {
 	var untried []event.ID
-	args := pgx.NamedArgs{"event": [16]byte(of), "ids": raw(ids)}
+	args := pg.Args{"event": [16]byte(of), "ids": raw(ids)}
 	if err := l.pinned(ctx, sqlUntried, args, func(rows pgx.Rows) error {
 		var id event.ID
 		err := rows.Scan((*[16]byte)(&id))

@@ -8,12 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // HandOver offers a claim to whoever brings its proof, for a lease from now, and reports
 // whether it stands: false means that the claim was lost.
 func (l *Ledger) HandOver(ctx context.Context, worker event.WorkerID, f event.Fence, lease time.Duration) (bool, error) {
-	args := pgx.NamedArgs{"id": [16]byte(f.Delivery), "claimed": f.ClaimedAt, "worker": int32(worker), "lease": lease}
+	args := pg.Args{"id": [16]byte(f.Delivery), "claimed": f.ClaimedAt, "worker": int32(worker), "lease": lease}
 	stands := false
 	if err := l.pinned(ctx, sqlHandOver, args, func(pgx.Rows) error { stands = true; return nil }); err != nil {
 		return false, fmt.Errorf("hand a claim over: %w", err)
@@ -24,7 +25,7 @@ func (l *Ledger) HandOver(ctx context.Context, worker event.WorkerID, f event.Fe
 // TakeBack ends an offer that could not be sent; the row keeps its place. One that was
 // taken is left alone.
 func (l *Ledger) TakeBack(ctx context.Context, worker event.WorkerID, f event.Fence) error {
-	args := pgx.NamedArgs{"id": [16]byte(f.Delivery), "claimed": f.ClaimedAt, "worker": int32(worker)}
+	args := pg.Args{"id": [16]byte(f.Delivery), "claimed": f.ClaimedAt, "worker": int32(worker)}
 	if err := l.pinned(ctx, sqlTakeBack, args, func(pgx.Rows) error { return nil }); err != nil {
 		return fmt.Errorf("take a claim back: %w", err)
 	}
@@ -37,7 +38,7 @@ func (l *Ledger) TakeBack(ctx context.Context, worker event.WorkerID, f event.Fe
 // that come late, are [ErrClaimLost].
 func (l *Ledger) Take(ctx context.Context, worker, by event.WorkerID, f event.Fence) (c event.Claim, revision int64, err error) {
 	found := false
-	args := pgx.NamedArgs{"id": [16]byte(f.Delivery), "claimed": f.ClaimedAt, "by": int32(by), "worker": int32(worker)}
+	args := pg.Args{"id": [16]byte(f.Delivery), "claimed": f.ClaimedAt, "by": int32(by), "worker": int32(worker)}
 	err = l.pinned(ctx, sqlTake, args, func(rows pgx.Rows) (err error) {
 		found = true
 		c, err = scanClaim(rows, &revision)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // ErrClaimLost says that a claim is no longer in force: another worker has the delivery,
@@ -35,7 +36,7 @@ type Held struct {
 func (l *Ledger) Pulled(ctx context.Context, lane string) ([]event.TargetID, int64, error) {
 	var targets []event.TargetID
 	var revision int64
-	err := l.pinned(ctx, sqlPulled, pgx.NamedArgs{"lane": lane}, func(rows pgx.Rows) error {
+	err := l.pinned(ctx, sqlPulled, pg.Args{"lane": lane}, func(rows pgx.Rows) error {
 		var id int32
 		err := rows.Scan(&id, &revision)
 		targets = append(targets, event.TargetID(id))
@@ -84,8 +85,8 @@ func (l *Ledger) Extend(ctx context.Context, by Holding, lease time.Duration) (u
 	return until, nil
 }
 
-func (h *Holding) args() pgx.NamedArgs {
-	return pgx.NamedArgs{"id": [16]byte(h.Delivery), "claimed": h.ClaimedAt, "worker": h.Worker}
+func (h *Holding) args() pg.Args {
+	return pg.Args{"id": [16]byte(h.Delivery), "claimed": h.ClaimedAt, "worker": h.Worker}
 }
 
 // lost tells a claim that is lost from a delivery that never was.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Ledger reads and writes what is owed.
@@ -27,12 +28,12 @@ const lockWait = 5 * time.Second
 // the batch's transaction. They are set in the transaction, not on the connection, so
 // that they hold behind a transaction pooler too.
 func Pin(b *pgx.Batch, lockTimeout time.Duration) {
-	b.Queue(sqlPin, pgx.NamedArgs{"lock_timeout": fmt.Sprintf("%dms", lockTimeout.Milliseconds())})
+	b.Queue(sqlPin, pg.Args{"lock_timeout": fmt.Sprintf("%dms", lockTimeout.Milliseconds())})
 }
 
 // pinned runs one statement under [Pin], in one round trip, and scans each of its
 // rows.
-func (l *Ledger) pinned(ctx context.Context, sql string, args pgx.NamedArgs, scan func(pgx.Rows) error) error {
+func (l *Ledger) pinned(ctx context.Context, sql string, args pg.Args, scan func(pgx.Rows) error) error {
 	return pinnedIn(ctx, l.pool, sql, args, scan)
 }
 
@@ -42,7 +43,7 @@ type sender interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-func pinnedIn(ctx context.Context, to sender, sql string, args pgx.NamedArgs, scan func(pgx.Rows) error) error {
+func pinnedIn(ctx context.Context, to sender, sql string, args pg.Args, scan func(pgx.Rows) error) error {
 	var b pgx.Batch
 	Pin(&b, lockWait)
 	b.Queue(sql, args)
@@ -72,7 +73,7 @@ func pinnedIn(ctx context.Context, to sender, sql string, args pgx.NamedArgs, sc
 // unique.
 func (l *Ledger) Enroll(ctx context.Context, name string) (event.WorkerID, error) {
 	var id int32
-	if err := l.pool.QueryRow(ctx, sqlEnroll, pgx.NamedArgs{"name": name}).Scan(&id); err != nil {
+	if err := l.pool.QueryRow(ctx, sqlEnroll, pg.Args{"name": name}).Scan(&id); err != nil {
 		return 0, fmt.Errorf("enroll worker %s: %w", name, err)
 	}
 	return event.WorkerID(id), nil

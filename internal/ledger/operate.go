@@ -30,7 +30,7 @@ func (l *Ledger) Requeue(ctx context.Context, s Selection) (Tally, []event.Targe
 			for i, p := range some {
 				events[i], ids[i] = p.event, p.id
 			}
-			return changed(tx.Query(ctx, sqlRequeue, pgx.NamedArgs{"events": raw(events), "ids": raw(ids)}))
+			return changed(tx.Query(ctx, sqlRequeue, pg.Args{"events": raw(events), "ids": raw(ids)}))
 		},
 	}, s)
 }
@@ -47,7 +47,7 @@ func (l *Ledger) Cancel(ctx context.Context, s Selection) (Tally, error) {
 			for i, p := range some {
 				ids[i] = p.id
 			}
-			rows, err := tx.Query(ctx, sqlCancel, pgx.NamedArgs{"ids": raw(ids)})
+			rows, err := tx.Query(ctx, sqlCancel, pg.Args{"ids": raw(ids)})
 			if err != nil {
 				return nil, err
 			}
@@ -74,7 +74,7 @@ func lockEvents(ctx context.Context, tx pgx.Tx, some []place) error {
 		events[i] = p.event
 	}
 	slices.SortFunc(events, event.ID.Compare)
-	_, err := tx.Exec(ctx, sqlLockEvents, pgx.NamedArgs{"events": raw(slices.Compact(events))})
+	_, err := tx.Exec(ctx, sqlLockEvents, pg.Args{"events": raw(slices.Compact(events))})
 	if err != nil {
 		return fmt.Errorf("lock events: %w", err)
 	}
@@ -89,7 +89,7 @@ func Reopen(ctx context.Context, tx pgx.Tx, of event.ID, targets []*event.Target
 	for i, t := range targets {
 		ids[i], kinds[i] = int32(t.ID), formatNumber(t.Receiver.Format)
 	}
-	rows, err := tx.Query(ctx, sqlReopen, pgx.NamedArgs{"event": [16]byte(of), "targets": ids, "formats": kinds})
+	rows, err := tx.Query(ctx, sqlReopen, pg.Args{"event": [16]byte(of), "targets": ids, "formats": kinds})
 	if err != nil {
 		return nil, fmt.Errorf("reopen deliveries: %w", err)
 	}
@@ -107,7 +107,7 @@ func Reopen(ctx context.Context, tx pgx.Tx, of event.ID, targets []*event.Target
 // Standing is where an event's deliveries stand, by target, seen by the caller's
 // transaction.
 func Standing(ctx context.Context, tx pgx.Tx, of event.ID) (map[event.TargetID]event.Status, error) {
-	rows, err := tx.Query(ctx, sqlStandingOf, pgx.NamedArgs{"event": [16]byte(of)})
+	rows, err := tx.Query(ctx, sqlStandingOf, pg.Args{"event": [16]byte(of)})
 	if err != nil {
 		return nil, fmt.Errorf("look up an event's deliveries: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Debt is a delivery that is about to be owed.
@@ -29,5 +30,5 @@ func Owe(b *pgx.Batch, debts []Debt) *pgx.QueuedQuery {
 		ids[i], events[i] = d.ID, d.EventID
 		targets[i], budgets[i], kinds[i], dues[i] = int32(d.TargetID), int16(d.MaxAttempts), formatNumber(d.Format), d.Due
 	}
-	return b.Queue(sqlOwe, pgx.NamedArgs{"ids": ids, "events": events, "targets": targets, "budgets": budgets, "formats": kinds, "dues": dues})
+	return b.Queue(sqlOwe, pg.Args{"ids": ids, "events": events, "targets": targets, "budgets": budgets, "formats": kinds, "dues": dues})
 }

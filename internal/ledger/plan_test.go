@@ -38,25 +38,25 @@ func TestHotStatementsNeverScanTheirTables(t *testing.T) {
 	floor := time.Now().Add(-time.Hour)
 	for name, statement := range map[string]struct {
 		sql  string
-		args pgx.NamedArgs
+		args pg.Args
 	}{
-		"claim": {ledger.SQLClaim, pgx.NamedArgs{"targets": []int32{int32(target)}, "quotas": []int32{100}, "floors": []time.Time{floor}, "floor_ids": [][16]byte{{}},
+		"claim": {ledger.SQLClaim, pg.Args{"targets": []int32{int32(target)}, "quotas": []int32{100}, "floors": []time.Time{floor}, "floor_ids": [][16]byte{{}},
 			"leases": []time.Duration{time.Minute}, "worker": 1, "max_claims": 10}},
 		"record":            {ledger.SQLRecord, ledger.RecordArgs(entries)},
-		"release":           {ledger.SQLRelease, pgx.NamedArgs{"ids": [][16]byte{entries[0].Delivery}, "claimed": []time.Time{floor}, "worker": 1}},
+		"release":           {ledger.SQLRelease, pg.Args{"ids": [][16]byte{entries[0].Delivery}, "claimed": []time.Time{floor}, "worker": 1}},
 		"backlog":           {ledger.SQLBacklog, nil},
-		"hand over":         {ledger.SQLHandOver, pgx.NamedArgs{"id": [16]byte(entries[0].Delivery), "claimed": floor, "worker": 1, "lease": time.Minute}},
-		"take":              {ledger.SQLTake, pgx.NamedArgs{"id": [16]byte(entries[0].Delivery), "claimed": floor, "worker": 1, "by": 2}},
-		"take back":         {ledger.SQLTakeBack, pgx.NamedArgs{"id": [16]byte(entries[0].Delivery), "claimed": floor, "worker": 1}},
-		"pulled":            {ledger.SQLPulled, pgx.NamedArgs{"lane": "default"}},
-		"held":              {ledger.SQLHeld, pgx.NamedArgs{"id": [16]byte(entries[0].Delivery), "claimed": floor, "worker": "w"}},
-		"extend":            {ledger.SQLExtend, pgx.NamedArgs{"id": [16]byte(entries[0].Delivery), "claimed": floor, "worker": "w", "lease": time.Minute}},
-		"claim fresh":       {ledger.SQLClaimFresh, pgx.NamedArgs{"ids": [][16]byte{entries[0].Delivery}, "leases": []time.Duration{time.Minute}, "worker": 1}},
-		"untried":           {ledger.SQLUntried, pgx.NamedArgs{"ids": [][16]byte{entries[0].Delivery}, "event": [16]byte(entries[0].Delivery)}},
-		"forget attempts":   {ledger.SQLForgetAttempts, pgx.NamedArgs{"events": [][16]byte{entries[0].Delivery}, "n": 100}},
-		"forget deliveries": {ledger.SQLForgetSettled, pgx.NamedArgs{"events": [][16]byte{entries[0].Delivery}, "n": 100}},
-		"owe": {ledger.SQLOwe, pgx.NamedArgs{"ids": [][16]byte{entries[0].Delivery}, "events": [][16]byte{entries[0].Delivery},
-			"targets": []int32{1}, "budgets": []int16{1}, "dues": []time.Duration{0}}},
+		"hand over":         {ledger.SQLHandOver, pg.Args{"id": [16]byte(entries[0].Delivery), "claimed": floor, "worker": 1, "lease": time.Minute}},
+		"take":              {ledger.SQLTake, pg.Args{"id": [16]byte(entries[0].Delivery), "claimed": floor, "worker": 1, "by": 2}},
+		"take back":         {ledger.SQLTakeBack, pg.Args{"id": [16]byte(entries[0].Delivery), "claimed": floor, "worker": 1}},
+		"pulled":            {ledger.SQLPulled, pg.Args{"lane": "default"}},
+		"held":              {ledger.SQLHeld, pg.Args{"id": [16]byte(entries[0].Delivery), "claimed": floor, "worker": "w"}},
+		"extend":            {ledger.SQLExtend, pg.Args{"id": [16]byte(entries[0].Delivery), "claimed": floor, "worker": "w", "lease": time.Minute}},
+		"claim fresh":       {ledger.SQLClaimFresh, pg.Args{"ids": [][16]byte{entries[0].Delivery}, "leases": []time.Duration{time.Minute}, "worker": 1}},
+		"untried":           {ledger.SQLUntried, pg.Args{"ids": [][16]byte{entries[0].Delivery}, "event": [16]byte(entries[0].Delivery)}},
+		"forget attempts":   {ledger.SQLForgetAttempts, pg.Args{"events": [][16]byte{entries[0].Delivery}, "n": 100}},
+		"forget deliveries": {ledger.SQLForgetSettled, pg.Args{"events": [][16]byte{entries[0].Delivery}, "n": 100}},
+		"owe": {ledger.SQLOwe, pg.Args{"ids": [][16]byte{entries[0].Delivery}, "events": [][16]byte{entries[0].Delivery},
+			"targets": []int32{1}, "budgets": []int16{1}, "formats": []int16{0}, "dues": []time.Duration{0}}},
 	} {
 		plan := explain(t, b, statement.sql, statement.args)
 		if line := whole(plan); line != "" && name != "backlog" { // which skips through its index
@@ -79,19 +79,19 @@ func whole(plan string) string {
 	return ""
 }
 
-func explain(t *testing.T, b *books, sql string, args pgx.NamedArgs) string {
+func explain(t *testing.T, b *books, sql string, args pg.Args) string {
 	t.Helper()
 	return explainWith(t, b, "EXPLAIN ", sql, args)
 }
 
-func explainWith(t *testing.T, b *books, how, sql string, args pgx.NamedArgs) string {
+func explainWith(t *testing.T, b *books, how, sql string, args pg.Args) string {
 	t.Helper()
 	tx, err := b.pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(t.Context())
-	if _, err := tx.Exec(t.Context(), ledger.SQLPin, pgx.NamedArgs{"lock_timeout": "5s"}); err != nil {
+	if _, err := tx.Exec(t.Context(), ledger.SQLPin, pg.Args{"lock_timeout": "5s"}); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := tx.Query(t.Context(), how+sql, args)
@@ -169,7 +169,7 @@ func TestAClaimFromALargeBacklogReadsWhatOneFromASmallBacklogDoes(t *testing.T) 
 	}
 	reads := func(target event.TargetID, floor ledger.Place) int {
 		t.Helper()
-		plan := explainWith(t, b, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ", ledger.SQLClaim, pgx.NamedArgs{"targets": []int32{int32(target)}, "quotas": []int32{10},
+		plan := explainWith(t, b, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ", ledger.SQLClaim, pg.Args{"targets": []int32{int32(target)}, "quotas": []int32{10},
 			"floors": []time.Time{floor.AvailableAt}, "floor_ids": [][16]byte{floor.Delivery}, "leases": []time.Duration{time.Minute}, "worker": 1, "max_claims": 10})
 		var of []struct {
 			Plan struct {

@@ -74,8 +74,8 @@ func list(ctx context.Context, q querier, f Filter) ([]Delivery, error) {
 	return list, nil
 }
 
-func (f *Filter) args() pgx.NamedArgs {
-	return pgx.NamedArgs{
+func (f *Filter) args() pg.Args {
+	return pg.Args{
 		"status": pg.OrNull(string(f.Status)), "receiver": f.named(pg.OrNull(f.Receiver)), "target": f.named(f.Target), "lane": pg.OrNull(f.Lane),
 		"id": pg.OrNull([16]byte(f.ID)), "event": pg.OrNull([16]byte(f.Event)), "type": pg.OrNull(f.Type), "tenant": pg.OrNull(f.Tenant),
 		"since": pg.OrNull(f.From), "until": pg.OrNull(f.To), "below": pg.OrNull([16]byte(f.Below)), "limit": f.Limit,
@@ -141,7 +141,7 @@ func (l *Ledger) eventOf(ctx context.Context, id event.ID) (event.ID, error) {
 }
 
 func eventOf(ctx context.Context, q querier, id event.ID) (of event.ID, err error) {
-	err = q.QueryRow(ctx, sqlLocateDelivery, pgx.NamedArgs{"id": [16]byte(id)}).Scan((*[16]byte)(&of))
+	err = q.QueryRow(ctx, sqlLocateDelivery, pg.Args{"id": [16]byte(id)}).Scan((*[16]byte)(&of))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return of, ErrNotFound
 	}
@@ -157,7 +157,7 @@ func (l *Ledger) Attempts(ctx context.Context, of, delivery event.ID) ([]event.A
 }
 
 func attempts(ctx context.Context, q querier, of, delivery event.ID) ([]event.Attempt, error) {
-	rows, err := q.Query(ctx, sqlListAttempts, pgx.NamedArgs{"event": [16]byte(of), "delivery": [16]byte(delivery)})
+	rows, err := q.Query(ctx, sqlListAttempts, pg.Args{"event": [16]byte(of), "delivery": [16]byte(delivery)})
 	if err != nil {
 		return nil, fmt.Errorf("list attempts: %w", err)
 	}

@@ -177,8 +177,8 @@ func (c *columns) add(e *Entry) {
 	c.evidence = append(c.evidence, encodeEvidence(a.Evidence))
 }
 
-func (c *columns) args(worker event.WorkerID) pgx.NamedArgs {
-	return pgx.NamedArgs{
+func (c *columns) args(worker event.WorkerID) pg.Args {
+	return pg.Args{
 		"ids": c.ids, "claimed": c.claimed, "statuses": c.statuses, "spent": c.spent, "waits": c.waits, "untils": c.untils,
 		"numbers": c.numbers, "outcomes": c.outcomes, "ages": c.ages, "durations": c.durations, "http": c.http,
 		"classes": c.classes, "errors": c.errorsColumn, "evidence": c.evidence, "worker": int32(worker), "watched": c.watched,

@@ -243,7 +243,7 @@ func (l *Ledger) countMissed(ctx context.Context, op operation, t *Tally, takes 
 }
 
 func (l *Ledger) places(ctx context.Context, tenant string, ids []event.ID) ([]place, error) {
-	rows, err := l.pool.Query(ctx, sqlStanding, pgx.NamedArgs{"ids": raw(ids), "tenant": pg.OrNull(tenant)})
+	rows, err := l.pool.Query(ctx, sqlStanding, pg.Args{"ids": raw(ids), "tenant": pg.OrNull(tenant)})
 	if err != nil {
 		return nil, fmt.Errorf("look deliveries up: %w", err)
 	}

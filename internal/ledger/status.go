@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Figures are how much there is of something. Owed is what is due, claimed or not;
@@ -84,7 +85,7 @@ func (l *Ledger) Status(ctx context.Context) (Status, error) {
 	var b pgx.Batch
 	b.Queue(sqlStatusOwed)
 	b.Queue(sqlStatusLanes)
-	b.Queue(sqlStatusWorkers, pgx.NamedArgs{"within": alive})
+	b.Queue(sqlStatusWorkers, pg.Args{"within": alive})
 	results := l.pool.SendBatch(ctx, &b)
 	defer results.Close()
 	var err error
@@ -152,7 +153,7 @@ func (s *Status) sum() {
 // Quiet is up to limit receivers that have acknowledged nothing within a time, the
 // quietest first. One that was never told anything is among them.
 func (l *Ledger) Quiet(ctx context.Context, within time.Duration, limit int) ([]QuietReceiver, error) {
-	rows, err := l.pool.Query(ctx, sqlQuietReceivers, pgx.NamedArgs{"within": within, "limit": limit})
+	rows, err := l.pool.Query(ctx, sqlQuietReceivers, pg.Args{"within": within, "limit": limit})
 	if err != nil {
 		return nil, fmt.Errorf("look for quiet receivers: %w", err)
 	}

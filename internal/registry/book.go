@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Book is this process's memory of the registry: what fires are matched against and
@@ -112,7 +113,7 @@ type row struct {
 
 func (b *Book) read(ctx context.Context) error {
 	old := b.page.Load()
-	rows, err := b.registry.pool.Query(ctx, sqlReadBook, pgx.NamedArgs{"known": old.revision})
+	rows, err := b.registry.pool.Query(ctx, sqlReadBook, pg.Args{"known": old.revision})
 	if err != nil {
 		return fmt.Errorf("read the registry: %w", err)
 	}
@@ -152,7 +153,7 @@ func (b *Book) read(ctx context.Context) error {
 // readKinds is the declared types, as new as the page at least. One whose schema cannot
 // be read holds nobody to anything.
 func (b *Book) readKinds(ctx context.Context, old *page) (map[string]*Kind, error) {
-	rows, err := b.registry.pool.Query(ctx, sqlReadTypes, pgx.NamedArgs{"known": old.revision})
+	rows, err := b.registry.pool.Query(ctx, sqlReadTypes, pg.Args{"known": old.revision})
 	if err != nil {
 		return nil, fmt.Errorf("read the event types: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // plainName is an identifier that SQL reads the same with quotes and without.
@@ -80,7 +81,7 @@ func findFunction(ctx context.Context, tx pgx.Tx, d *Declaration) error {
 	}
 	schema, name, _ := strings.Cut(d.Function, ".")
 	var found, becomes bool
-	if err := tx.QueryRow(ctx, sqlFindFunction, pgx.NamedArgs{"schema": schema, "name": name, "role": d.Role}).Scan(&found, &becomes); err != nil {
+	if err := tx.QueryRow(ctx, sqlFindFunction, pg.Args{"schema": schema, "name": name, "role": d.Role}).Scan(&found, &becomes); err != nil {
 		return fmt.Errorf("look for function %s: %w", d.Function, err)
 	}
 	var flaws event.Flaws

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // Lane is a lane as it stands. It exists from the first receiver that was declared in
@@ -38,7 +40,7 @@ func (r *Registry) Lanes(ctx context.Context) ([]Lane, error) {
 func (r *Registry) PauseLane(ctx context.Context, name string, paused bool) (Lane, error) {
 	var now Lane
 	err := r.write(ctx, func(tx pgx.Tx, revision int64) error {
-		tag, err := tx.Exec(ctx, sqlPauseLane, pgx.NamedArgs{"name": name, "paused": paused, "revision": revision})
+		tag, err := tx.Exec(ctx, sqlPauseLane, pg.Args{"name": name, "paused": paused, "revision": revision})
 		if err != nil {
 			return fmt.Errorf("pause lane %s: %w", name, err)
 		}

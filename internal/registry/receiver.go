@@ -141,10 +141,10 @@ var errUnchanged = errors.New("nothing to change")
 
 func (r *Registry) replace(ctx context.Context, tx pgx.Tx, key string, d Declaration, stored []byte, found bool, revision int64, put *Put) error {
 	var lane, id int32
-	if err := tx.QueryRow(ctx, sqlKeepLane, pgx.NamedArgs{"name": d.lane(), "revision": revision}).Scan(&lane); err != nil {
+	if err := tx.QueryRow(ctx, sqlKeepLane, pg.Args{"name": d.lane(), "revision": revision}).Scan(&lane); err != nil {
 		return fmt.Errorf("keep lane %s: %w", d.lane(), err)
 	}
-	if err := tx.QueryRow(ctx, sqlPutReceiver, pgx.NamedArgs{"key": key, "lane": lane, "declaration": stored, "revision": revision}).Scan(&id); err != nil {
+	if err := tx.QueryRow(ctx, sqlPutReceiver, pg.Args{"key": key, "lane": lane, "declaration": stored, "revision": revision}).Scan(&id); err != nil {
 		return fmt.Errorf("put receiver %s: %w", key, err)
 	}
 	secret, err := r.putOwn(ctx, tx, id, d)
@@ -203,7 +203,7 @@ func (r *Registry) keepTargetKeys(ctx context.Context, tx pgx.Tx, receiver int32
 	if !slices.Contains(ways, event.SignV1a) {
 		return nil
 	}
-	rows, err := tx.Query(ctx, sqlKeylessTargets, pgx.NamedArgs{"receiver": receiver})
+	rows, err := tx.Query(ctx, sqlKeylessTargets, pg.Args{"receiver": receiver})
 	if err != nil {
 		return fmt.Errorf("look for targets without keys: %w", err)
 	}
@@ -215,7 +215,7 @@ func (r *Registry) keepTargetKeys(ctx context.Context, tx pgx.Tx, receiver int32
 	for i, id := range targets {
 		sealed[i] = r.o.Sealer.Seal(event.TargetID(id), newSecret())
 	}
-	if _, err := tx.Exec(ctx, sqlAddSecrets, pgx.NamedArgs{"targets": targets, "kind": event.SignV1a, "sealed": sealed}); err != nil {
+	if _, err := tx.Exec(ctx, sqlAddSecrets, pg.Args{"targets": targets, "kind": event.SignV1a, "sealed": sealed}); err != nil {
 		return fmt.Errorf("add signing keys: %w", err)
 	}
 	return nil
@@ -225,7 +225,7 @@ func (r *Registry) sameSecret(ctx context.Context, tx pgx.Tx, target event.Targe
 	if given == nil {
 		return nil
 	}
-	rows, err := tx.Query(ctx, sqlLiveSecrets, pgx.NamedArgs{"target": int32(target), "kind": event.SignV1})
+	rows, err := tx.Query(ctx, sqlLiveSecrets, pg.Args{"target": int32(target), "kind": event.SignV1})
 	if err != nil {
 		return fmt.Errorf("read the live secrets: %w", err)
 	}
@@ -251,7 +251,7 @@ type querier interface {
 }
 
 func find(ctx context.Context, q querier, key string) (Receiver, error) {
-	rows, err := q.Query(ctx, sqlFindReceiver, pgx.NamedArgs{"key": key})
+	rows, err := q.Query(ctx, sqlFindReceiver, pg.Args{"key": key})
 	if err != nil {
 		return Receiver{}, fmt.Errorf("find receiver %s: %w", key, err)
 	}
@@ -268,7 +268,7 @@ func find(ctx context.Context, q querier, key string) (Receiver, error) {
 // List is up to limit receivers whose keys come after the given one, in order; unless
 // tenant is "", those of that tenant alone.
 func (r *Registry) List(ctx context.Context, tenant, after string, limit int) ([]Receiver, error) {
-	rows, err := r.pool.Query(ctx, sqlListReceivers, pgx.NamedArgs{"tenant": pg.OrNull(tenant), "after": after, "limit": limit})
+	rows, err := r.pool.Query(ctx, sqlListReceivers, pg.Args{"tenant": pg.OrNull(tenant), "after": after, "limit": limit})
 	if err != nil {
 		return nil, fmt.Errorf("list receivers: %w", err)
 	}
@@ -289,7 +289,7 @@ func (r *Registry) Remove(ctx context.Context, key string, ifVersion int, agree 
 		if err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, sqlRemoveReceiver, pgx.NamedArgs{"key": key, "version": ifVersion, "revision": revision})
+		rows, err := tx.Query(ctx, sqlRemoveReceiver, pg.Args{"key": key, "version": ifVersion, "revision": revision})
 		if err != nil {
 			return fmt.Errorf("remove receiver %s: %w", key, err)
 		}
@@ -320,7 +320,7 @@ func (r *Registry) Pause(ctx context.Context, key string, paused bool) (Receiver
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, sqlPauseReceiver, pgx.NamedArgs{"key": key, "paused": paused, "revision": revision}); err != nil {
+		if _, err := tx.Exec(ctx, sqlPauseReceiver, pg.Args{"key": key, "paused": paused, "revision": revision}); err != nil {
 			return fmt.Errorf("pause receiver %s: %w", key, err)
 		}
 		if now, err = find(ctx, tx, key); err != nil {
@@ -352,7 +352,7 @@ func (r *Registry) Rename(ctx context.Context, key, to string) (Receiver, error)
 			now = same
 			return nil
 		}
-		tag, err := tx.Exec(ctx, sqlRenameReceiver, pgx.NamedArgs{"key": key, "to": to, "revision": revision})
+		tag, err := tx.Exec(ctx, sqlRenameReceiver, pg.Args{"key": key, "to": to, "revision": revision})
 		if err != nil {
 			return fmt.Errorf("rename receiver %s: %w", key, err)
 		}
@@ -374,7 +374,7 @@ func (r *Registry) Rename(ctx context.Context, key, to string) (Receiver, error)
 // tests.
 func (r *Registry) Erase(ctx context.Context, alongside func(tx pgx.Tx) error) error {
 	return r.write(ctx, func(tx pgx.Tx, revision int64) error {
-		if _, err := tx.Exec(ctx, sqlErase, pgx.NamedArgs{"revision": revision}); err != nil {
+		if _, err := tx.Exec(ctx, sqlErase, pg.Args{"revision": revision}); err != nil {
 			return fmt.Errorf("erase the registry: %w", err)
 		}
 		return alongside(tx)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // DefaultOverlap is for how long old secrets sign beside a new one.
@@ -55,7 +56,7 @@ func (r *Registry) Rotate(ctx context.Context, receiver, target string, given ev
 				return err
 			}
 		}
-		if _, err = tx.Exec(ctx, sqlTouchTarget, pgx.NamedArgs{"target": int32(id), "revision": revision}); err != nil {
+		if _, err = tx.Exec(ctx, sqlTouchTarget, pg.Args{"target": int32(id), "revision": revision}); err != nil {
 			return err
 		}
 		return r.tell(ctx, tx, toldSecret(receiver, target, event.Duration(overlap).String(), tenant))
@@ -68,11 +69,11 @@ func (r *Registry) Rotate(ctx context.Context, receiver, target string, given ev
 
 // succeed puts a new secret before those that are there.
 func (r *Registry) succeed(ctx context.Context, tx pgx.Tx, id event.TargetID, kind event.Signature, secret []byte, overlap time.Duration) error {
-	args := pgx.NamedArgs{"target": int32(id), "kind": kind, "overlap": overlap, "keep": maxSecrets - 1}
+	args := pg.Args{"target": int32(id), "kind": kind, "overlap": overlap, "keep": maxSecrets - 1}
 	if _, err := tx.Exec(ctx, sqlExpireSecrets, args); err != nil {
 		return fmt.Errorf("let old secrets expire: %w", err)
 	}
-	args = pgx.NamedArgs{"targets": []int32{int32(id)}, "kind": kind, "sealed": [][]byte{r.o.Sealer.Seal(id, secret)}}
+	args = pg.Args{"targets": []int32{int32(id)}, "kind": kind, "sealed": [][]byte{r.o.Sealer.Seal(id, secret)}}
 	if _, err := tx.Exec(ctx, sqlAddSecrets, args); err != nil {
 		return fmt.Errorf("add a secret: %w", err)
 	}
@@ -103,7 +104,7 @@ func (r *Registry) tenantOf(ctx context.Context, q querier, receiver, target str
 }
 
 func (r *Registry) liveSecrets(ctx context.Context, q querier, id event.TargetID, kind event.Signature) ([][]byte, error) {
-	rows, err := q.Query(ctx, sqlLiveSecrets, pgx.NamedArgs{"target": int32(id), "kind": kind})
+	rows, err := q.Query(ctx, sqlLiveSecrets, pg.Args{"target": int32(id), "kind": kind})
 	if err != nil {
 		return nil, fmt.Errorf("read the live secrets: %w", err)
 	}
@@ -173,7 +174,7 @@ func (r *Registry) Reseal(ctx context.Context) (n int, err error) {
 			if err != nil {
 				return fmt.Errorf("open the secret of target %d: %w", b.TargetID, err)
 			}
-			if _, err := tx.Exec(ctx, sqlResealSecret, pgx.NamedArgs{"id": b.ID, "sealed": r.o.Sealer.Seal(b.TargetID, secret)}); err != nil {
+			if _, err := tx.Exec(ctx, sqlResealSecret, pg.Args{"id": b.ID, "sealed": r.o.Sealer.Seal(b.TargetID, secret)}); err != nil {
 				return fmt.Errorf("seal a secret anew: %w", err)
 			}
 			n++

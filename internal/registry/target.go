@@ -179,7 +179,7 @@ func knownTargets(ctx context.Context, tx pgx.Tx, receiver int32, targets []Name
 	for i, t := range targets {
 		names[i] = t.Name
 	}
-	rows, err := tx.Query(ctx, sqlKnownTargets, pgx.NamedArgs{"receiver": receiver, "names": names})
+	rows, err := tx.Query(ctx, sqlKnownTargets, pg.Args{"receiver": receiver, "names": names})
 	if err != nil {
 		return nil, fmt.Errorf("look targets up: %w", err)
 	}
@@ -260,7 +260,7 @@ func writeTargets(ctx context.Context, tx pgx.Tx, receiver int32, targets []Name
 		}
 		names[i], urls[i], declarations[i] = t.Name, t.URL, stored
 	}
-	args := pgx.NamedArgs{"receiver": receiver, "names": names, "urls": urls, "declarations": declarations, "revision": revision}
+	args := pg.Args{"receiver": receiver, "names": names, "urls": urls, "declarations": declarations, "revision": revision}
 	rows, err := tx.Query(ctx, sqlPutTargets, args)
 	if err != nil {
 		return nil, fmt.Errorf("put targets: %w", err)
@@ -286,14 +286,14 @@ func (r *Registry) firstSecrets(ctx context.Context, tx pgx.Tx, ids map[string]e
 		targets[i] = int32(id)
 		secrets[i], keys[i] = r.o.Sealer.Seal(id, given[name]), r.o.Sealer.Seal(id, newSecret())
 	}
-	if _, err := tx.Exec(ctx, sqlDropSecrets, pgx.NamedArgs{"targets": targets}); err != nil {
+	if _, err := tx.Exec(ctx, sqlDropSecrets, pg.Args{"targets": targets}); err != nil {
 		return fmt.Errorf("forget old secrets: %w", err)
 	}
-	if _, err := tx.Exec(ctx, sqlAddSecrets, pgx.NamedArgs{"targets": targets, "kind": event.SignV1, "sealed": secrets}); err != nil {
+	if _, err := tx.Exec(ctx, sqlAddSecrets, pg.Args{"targets": targets, "kind": event.SignV1, "sealed": secrets}); err != nil {
 		return fmt.Errorf("add secrets: %w", err)
 	}
 	if slices.Contains(ways, event.SignV1a) {
-		if _, err := tx.Exec(ctx, sqlAddSecrets, pgx.NamedArgs{"targets": targets, "kind": event.SignV1a, "sealed": keys}); err != nil {
+		if _, err := tx.Exec(ctx, sqlAddSecrets, pg.Args{"targets": targets, "kind": event.SignV1a, "sealed": keys}); err != nil {
 			return fmt.Errorf("add signing keys: %w", err)
 		}
 	}
@@ -326,7 +326,7 @@ func (r *Registry) FindTarget(ctx context.Context, receiver, name string) (Targe
 }
 
 func (r *Registry) findTarget(ctx context.Context, q querier, receiver, name string) (Target, error) {
-	rows, err := q.Query(ctx, sqlFindTarget, pgx.NamedArgs{"receiver": receiver, "name": name})
+	rows, err := q.Query(ctx, sqlFindTarget, pg.Args{"receiver": receiver, "name": name})
 	if err != nil {
 		return Target{}, fmt.Errorf("find target %s: %w", name, err)
 	}
@@ -349,7 +349,7 @@ func (r *Registry) Targets(ctx context.Context, receiver, tenant, after string, 
 	if _, err := r.Find(ctx, receiver); err != nil {
 		return nil, err
 	}
-	rows, err := r.pool.Query(ctx, sqlListTargets, pgx.NamedArgs{"receiver": receiver, "tenant": pg.OrNull(tenant), "after": after, "limit": limit})
+	rows, err := r.pool.Query(ctx, sqlListTargets, pg.Args{"receiver": receiver, "tenant": pg.OrNull(tenant), "after": after, "limit": limit})
 	if err != nil {
 		return nil, fmt.Errorf("list targets: %w", err)
 	}
@@ -363,7 +363,7 @@ func (r *Registry) Targets(ctx context.Context, receiver, tenant, after string, 
 // TenantsOf says of each of these names that a receiver has a target of, whose it is: a
 // tenant, or "" for the whole service's.
 func (r *Registry) TenantsOf(ctx context.Context, receiver string, names []string) (map[string]string, error) {
-	rows, err := r.pool.Query(ctx, sqlTargetTenants, pgx.NamedArgs{"receiver": receiver, "names": names})
+	rows, err := r.pool.Query(ctx, sqlTargetTenants, pg.Args{"receiver": receiver, "names": names})
 	if err != nil {
 		return nil, fmt.Errorf("look for whose targets are: %w", err)
 	}
@@ -383,7 +383,7 @@ func (r *Registry) RemoveTarget(ctx context.Context, receiver, name string, ifVe
 			return err
 		}
 		var id int32
-		err = tx.QueryRow(ctx, sqlRemoveTarget, pgx.NamedArgs{"receiver": receiver, "name": name, "version": ifVersion, "revision": revision}).Scan(&id)
+		err = tx.QueryRow(ctx, sqlRemoveTarget, pg.Args{"receiver": receiver, "name": name, "version": ifVersion, "revision": revision}).Scan(&id)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return ErrChanged
 		}
@@ -407,7 +407,7 @@ func (r *Registry) PauseTarget(ctx context.Context, receiver, name string, pause
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, sqlPauseTarget, pgx.NamedArgs{"receiver": receiver, "name": name, "paused": paused, "revision": revision}); err != nil {
+		if _, err := tx.Exec(ctx, sqlPauseTarget, pg.Args{"receiver": receiver, "name": name, "paused": paused, "revision": revision}); err != nil {
 			return fmt.Errorf("pause target %s: %w", name, err)
 		}
 		if err := alongside(ctx, tx, old.ID); err != nil {
@@ -426,7 +426,7 @@ func (r *Registry) PauseTarget(ctx context.Context, receiver, name string, pause
 func (r *Registry) Disable(ctx context.Context, id event.TargetID) (done bool, err error) {
 	err = r.write(ctx, func(tx pgx.Tx, revision int64) error {
 		var receiver, name string
-		err := tx.QueryRow(ctx, sqlDisableTarget, pgx.NamedArgs{"id": int32(id), "revision": revision}).Scan(&receiver, &name)
+		err := tx.QueryRow(ctx, sqlDisableTarget, pg.Args{"id": int32(id), "revision": revision}).Scan(&receiver, &name)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return errUnchanged
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventsvc/eventsvc/internal/event"
+	"github.com/eventsvc/eventsvc/internal/pg"
 )
 
 // TypeDeclaration is what is declared of an event type. Nothing of it is required.
@@ -101,7 +102,7 @@ func (r *Registry) DeclareType(ctx context.Context, name string, d TypeDeclarati
 			put = PutType{Type: old}
 			return errUnchanged
 		}
-		_, err = tx.Exec(ctx, sqlPutType, pgx.NamedArgs{
+		_, err = tx.Exec(ctx, sqlPutType, pg.Args{
 			"name": name, "description": d.Description, "schema": d.Schema, "example": d.Example, "retention": d.Retention, "revision": revision,
 		})
 		if err != nil {
@@ -130,7 +131,7 @@ func (r *Registry) FindType(ctx context.Context, name string) (EventType, error)
 }
 
 func findType(ctx context.Context, q querier, name string) (EventType, error) {
-	rows, err := q.Query(ctx, sqlFindType, pgx.NamedArgs{"name": name})
+	rows, err := q.Query(ctx, sqlFindType, pg.Args{"name": name})
 	if err != nil {
 		return EventType{}, fmt.Errorf("find event type %s: %w", name, err)
 	}
@@ -146,7 +147,7 @@ func findType(ctx context.Context, q querier, name string) (EventType, error) {
 
 // Types are up to limit declared types whose names come after the given one, in order.
 func (r *Registry) Types(ctx context.Context, after string, limit int) ([]EventType, error) {
-	rows, err := r.pool.Query(ctx, sqlListTypes, pgx.NamedArgs{"after": after, "limit": limit})
+	rows, err := r.pool.Query(ctx, sqlListTypes, pg.Args{"after": after, "limit": limit})
 	if err != nil {
 		return nil, fmt.Errorf("list event types: %w", err)
 	}
@@ -165,7 +166,7 @@ func (r *Registry) RemoveType(ctx context.Context, name string, ifVersion int) e
 		if err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, sqlRemoveType, pgx.NamedArgs{"name": name, "version": ifVersion, "revision": revision})
+		tag, err := tx.Exec(ctx, sqlRemoveType, pg.Args{"name": name, "version": ifVersion, "revision": revision})
 		if err != nil {
 			return fmt.Errorf("remove event type %s: %w", name, err)
 		}
