@@ -13,28 +13,29 @@ import (
 
 type callerKey struct{}
 
-// caller is who makes the call. Every call that [server.admit] let in has one.
+// from is a context of a call that [server.admit] let in.
+func from(ctx context.Context, who access.Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, who)
+}
+
+// caller is who makes the call. Every call that was let in has one.
 func caller(ctx context.Context) access.Caller {
 	return ctx.Value(callerKey{}).(access.Caller)
 }
 
 // admit is the one way in: every call of the API goes through it before its body is
-// read. It asks who calls, then whether they may, then whether it is too often. While the database is away nobody is refused
-// for want of a key's row: that is 503, and never 401 or 403.
-func (s *server) admit(ctx context.Context, authorization string, needs need, header func(name, value string)) (context.Context, *Problem) {
-	limited, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	who, err := s.Gate.Authenticate(limited, authorization)
+// read. It asks who calls, then whether they may, then whether it is too often. While the
+// database is away nobody is refused for want of a key's row: that is 503, and never 401 or
+// 403.
+func (s *server) admit(ctx context.Context, authorization string, needs need, header func(name, value string)) (access.Caller, *Problem) {
+	who, err := s.Gate.Authenticate(ctx, authorization)
 	if err != nil {
-		return nil, s.explain(ctx, err).(*Problem)
+		return access.Caller{}, s.explain(ctx, err).(*Problem)
 	}
 	if p := authorize(&who, needs); p != nil {
-		return nil, p
+		return access.Caller{}, p
 	}
-	if p := s.pacers.pace(&who, header); p != nil {
-		return nil, p
-	}
-	return context.WithValue(ctx, callerKey{}, who), nil
+	return who, s.pacers.pace(&who, header)
 }
 
 // authorize is why a caller may not do what needs that, or nil.
@@ -56,13 +57,13 @@ func (s *server) authenticate(api huma.API) func(huma.Context, func(huma.Context
 		if !said {
 			needs = administers
 		}
-		admitted, p := s.admit(ctx.Context(), ctx.Header("Authorization"), needs, ctx.SetHeader)
+		who, p := s.admit(ctx.Context(), ctx.Header("Authorization"), needs, ctx.SetHeader)
 		if p != nil {
 			turnAway(ctx)
 			writeProblem(api, ctx, p)
 			return
 		}
-		next(huma.WithContext(ctx, admitted))
+		next(huma.WithContext(ctx, from(ctx.Context(), who)))
 	}
 }
 

@@ -105,7 +105,7 @@ func (s *server) events(api huma.API) {
 		"Stores the key, the event and one delivery per receiver in one transaction. A 201 means that all of it is durable; any other answer means that none is. The same key again gets the same answer. CloudEvents 1.0 are taken in structured, binary and batch mode; each event of a batch is answered by itself.")
 	op.DefaultStatus, op.MaxBodyBytes, op.SkipValidateBody = http.StatusCreated, maxBatchBytes+1, true
 	op.Middlewares = huma.Middlewares{boundFires}
-	op.Metadata[waitMetadata] = maxPreferredWait
+	op.Metadata[waitMetadata] = true
 	op.Errors = []int{400, 401, 404, 409, 413, 415, 422, 503}
 	op.Responses = map[string]*huma.Response{
 		"200": documentAnswer[batchAnswer](api, "To a batch: each of its events was answered by itself."),
@@ -133,7 +133,8 @@ func (s *server) fireEvent(ctx context.Context, in *fireInput) (*fireOutput, err
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
-	r, err := s.fireInTime(ctx, draft)
+	wait := preferredWait(in.header)
+	r, err := s.fireInTime(ctx, draft, wait)
 	if err != nil {
 		if _, given, _ := in.key(); !given {
 			err = sameName(err)
@@ -143,7 +144,7 @@ func (s *server) fireEvent(ctx context.Context, in *fireInput) (*fireOutput, err
 	out := &fireOutput{Status: http.StatusCreated, Location: "/v1/events/" + r.Event.ID.Text(event.EventPrefix), Body: showReceipt(ctx, r)}
 	if r.Replayed {
 		out.Replayed = "true"
-	} else if wait := preferredWait(in.header); wait > 0 {
+	} else if wait > 0 {
 		if shown, ok := s.awaited(ctx, r, wait); ok {
 			out.Applied, out.Body = "wait", shown
 		}
@@ -151,8 +152,11 @@ func (s *server) fireEvent(ctx context.Context, in *fireInput) (*fireOutput, err
 	return out, nil
 }
 
-// fireInTime is fire, whose time is bounded by itself: the answer may wait for longer.
-func (s *server) fireInTime(ctx context.Context, draft *fire.Draft) (fire.Receipt, error) {
+// fireInTime is fire, whose time is bounded by itself where the answer waits for longer.
+func (s *server) fireInTime(ctx context.Context, draft *fire.Draft, wait time.Duration) (fire.Receipt, error) {
+	if wait == 0 {
+		return s.fire(ctx, draft)
+	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	return s.fire(ctx, draft)

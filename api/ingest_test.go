@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 	"github.com/go-chi/chi/v5"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/eventsvc/eventsvc/internal/access"
@@ -30,8 +31,8 @@ func receiptOf(ctx context.Context, d *fire.Draft) receipt {
 // chi's, as an operation of huma's, and behind all that stands before an operation.
 func BenchmarkIngest(b *testing.B) {
 	s := &server{Rooms: Rooms{Gate: &access.Gate{}, Tracer: noop.NewTracerProvider()}, log: slog.New(slog.DiscardHandler)}
-	plainly := chi.NewRouter()
-	plainly.Post("/v1/events", func(w http.ResponseWriter, r *http.Request) {
+	direct := chi.NewRouter()
+	direct.Post("/v1/events", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxFire))
 		if err != nil {
 			b.Fatal(err)
@@ -64,10 +65,14 @@ func BenchmarkIngest(b *testing.B) {
 	huma.Register(humachi.New(alone, config), op, handle)
 	config = configured()
 	config.Transformers = append(config.Transformers, stampRequestID)
+	meter, err := newMeter(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())))
+	if err != nil {
+		b.Fatal(err)
+	}
 	behind := chi.NewRouter()
-	behind.Use(withRequestID, s.recoverPanics, routeOnSpan, refuseOtherOrigins, refuseOddText, refuseOtherNames)
+	behind.Use(withRequestID, meter.measured, plainly, s.recoverPanics, refuseOtherOrigins, refuseOddText, refuseOtherNames)
 	api := humachi.New(behind, config)
-	api.UseMiddleware(s.authenticate(api), refuseUnknownQuery(api), bounded)
+	api.UseMiddleware(bounded, s.authenticate(api), refuseUnknownQuery(api))
 	op.Middlewares = huma.Middlewares{boundFires}
 	huma.Register(api, op, handle)
 
@@ -75,7 +80,7 @@ func BenchmarkIngest(b *testing.B) {
 	for _, way := range []struct {
 		name string
 		to   http.Handler
-	}{{"chi", plainly}, {"huma", alone}, {"whole", behind}} {
+	}{{"chi", direct}, {"huma", alone}, {"whole", behind}} {
 		b.Run(way.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

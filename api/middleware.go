@@ -11,14 +11,11 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 	"github.com/go-chi/chi/v5"
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
-	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
-	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/net/publicsuffix"
 
 	"github.com/eventsvc/eventsvc/internal/spelling"
@@ -65,25 +62,6 @@ func (s *server) recoverPanics(next http.Handler) http.Handler {
 			internal().write(w, r)
 		}()
 		next.ServeHTTP(w, r)
-	})
-}
-
-// routeOnSpan names the route on the request's span and metrics: the instrumentation
-// around the router cannot know it.
-func routeOnSpan(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r)
-		if r.Pattern == "" {
-			return
-		}
-		route := semconv.HTTPRoute(r.Pattern)
-		if labels, ok := otelhttp.LabelerFromContext(r.Context()); ok {
-			labels.Add(route)
-		}
-		if span := trace.SpanFromContext(r.Context()); span.IsRecording() {
-			span.SetName(r.Method + " " + r.Pattern)
-			span.SetAttributes(route)
-		}
 	})
 }
 
@@ -161,13 +139,17 @@ func refuseOddText(next http.Handler) http.Handler {
 // those given twice: either would be ignored in silence.
 func refuseUnknownQuery(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
+		u := ctx.URL()
+		if u.RawQuery == "" {
+			next(ctx)
+			return
+		}
 		var known []string
 		for _, p := range ctx.Operation().Parameters {
 			if p.In == "query" {
 				known = append(known, p.Name)
 			}
 		}
-		u := ctx.URL()
 		for name, values := range u.Query() {
 			switch {
 			case !slices.Contains(known, name):
@@ -183,18 +165,19 @@ func refuseUnknownQuery(api huma.API) func(huma.Context, func(huma.Context)) {
 }
 
 // bounded gives every operation a deadline, so that a database that does not answer
-// is said to be unavailable.
+// is said to be unavailable. Who has an answer wait has that much more.
 func bounded(ctx huma.Context, next func(huma.Context)) {
 	within := answerTimeout
-	if waits, ok := ctx.Operation().Metadata[waitMetadata].(time.Duration); ok {
-		within += waits
+	if ctx.Operation().Metadata[waitMetadata] == true {
+		raw, _ := humachi.Unwrap(ctx)
+		within += preferredWait(raw.Header)
 	}
 	limited, cancel := context.WithTimeout(ctx.Context(), within)
 	defer cancel()
 	next(huma.WithContext(ctx, limited))
 }
 
-// waitMetadata is where an operation that may be asked to wait says for how long at most.
+// waitMetadata is where an operation says that its answer waits for who prefers that.
 const waitMetadata = "wait"
 
 // clip bounds what is repeated of a caller's own text.

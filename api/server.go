@@ -13,6 +13,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/eventsvc/eventsvc/internal/access"
@@ -64,6 +65,7 @@ type Rooms struct {
 	// Inbox, where given, takes webhooks at /dev/inbox.
 	Inbox   http.Handler
 	Tracer  trace.TracerProvider
+	Meters  metric.MeterProvider
 	Log     *slog.Logger
 	Version string
 }
@@ -88,8 +90,12 @@ const (
 // New is the whole API as a handler.
 func New(rooms Rooms) http.Handler {
 	s := &server{Rooms: rooms, log: rooms.Log, tracer: rooms.Tracer.Tracer("github.com/eventsvc/eventsvc/api")}
+	meter, err := newMeter(rooms.Meters)
+	if err != nil {
+		panic(err) // names of our own making are always in order
+	}
 	router := chi.NewRouter()
-	router.Use(withRequestID, plainly, s.recoverPanics, routeOnSpan, refuseOtherOrigins, refuseOddText)
+	router.Use(withRequestID, meter.measured, plainly, s.recoverPanics, refuseOtherOrigins, refuseOddText)
 	if rooms.Gate.Open() {
 		router.Use(refuseOtherNames)
 	}
@@ -132,7 +138,7 @@ func (s *server) describe(router chi.Router) huma.API {
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer", Description: "An API key. The scope that it must have stands at each operation; admin holds all of them."}}
 	config.Servers = []*huma.Server{{URL: "/"}}
 	api := humachi.New(router, config)
-	api.UseMiddleware(s.authenticate(api), refuseUnknownQuery(api), bounded)
+	api.UseMiddleware(bounded, s.authenticate(api), refuseUnknownQuery(api))
 	s.events(api)
 	s.bulk(api)
 	s.transactions(api)

@@ -34,12 +34,14 @@ func (s *server) mountTesting(router chi.Router) {
 // guarded asks for the API key, and answers what a handler returns.
 func (s *server) guarded(do func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		admitted, p := s.admit(r.Context(), r.Header.Get("Authorization"), administers, heading(w))
+		limited, cancel := context.WithTimeout(r.Context(), answerTimeout)
+		who, p := s.admit(limited, r.Header.Get("Authorization"), administers, heading(w))
+		cancel()
 		if p != nil {
 			p.write(w, r)
 			return
 		}
-		r = r.WithContext(admitted)
+		r = r.WithContext(from(r.Context(), who))
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		answer, err := do(r)
 		if err != nil {

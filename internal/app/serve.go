@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
-
 	"github.com/eventsvc/eventsvc/api"
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/registry"
@@ -72,7 +70,7 @@ func (h *house) server(handler http.Handler) *http.Server {
 func (h *house) rooms() api.Rooms {
 	rooms := api.Rooms{
 		Desk: h.desk, Registry: h.registry, Ledger: h.ledger, Gate: h.gate(), Keys: h.keys, Ready: h.gauge.checks,
-		Metrics: h.tel.Metrics, Tracer: h.tel.Traces, Log: h.Log, Version: h.Version,
+		Metrics: h.tel.Metrics, Tracer: h.tel.Traces, Meters: h.tel.Meters, Log: h.Log, Version: h.Version,
 		Deliver: h.runner.Deliver, Await: h.eager.Await, Remote: h.remote, Try: h.try, Target: h.book.Target, Wake: h.wake, Resumed: h.resumed, Watch: h.watch, Prune: h.prune(), Explain: h.courier.Explain,
 	}
 	if h.Config.OpsListen != "" {
@@ -93,8 +91,7 @@ func (h *house) rooms() api.Rooms {
 // serve answers requests until the context ends. It goes on answering while the relay
 // finishes what it has in hand, and then finishes what it has itself.
 func (h *house) serve(ctx context.Context, listener net.Listener, relayed <-chan struct{}) error {
-	server := h.server(otelhttp.NewHandler(api.New(h.rooms()), "http", otelhttp.WithTracerProvider(h.tel.Traces), otelhttp.WithMeterProvider(h.tel.Meters),
-		otelhttp.WithPropagators(propagator()), otelhttp.WithFilter(worthTracing)))
+	server := h.server(h.tel.traced(api.New(h.rooms())))
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	if h.Ready != nil {
@@ -127,11 +124,6 @@ func (h *house) serveOps(listener net.Listener) (end func()) {
 		}
 	}()
 	return func() { server.Close() }
-}
-
-// worthTracing leaves out what is asked every few seconds.
-func worthTracing(r *http.Request) bool {
-	return r.URL.Path != "/livez" && r.URL.Path != "/readyz" && r.URL.Path != "/metrics"
 }
 
 // try makes one request to an address, or one call, as it is declared now. The signing secrets and the

@@ -13,16 +13,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/eventsvc/eventsvc/api"
 )
 
 // telemetry is where spans and figures go: to /metrics always, and elsewhere when the
@@ -91,10 +95,7 @@ func (t *telemetry) exportMetrics(ctx context.Context, about *resource.Resource)
 	if err != nil {
 		return fmt.Errorf("make the metrics: %w", err)
 	}
-	// A peer's address as a label would be a series for each receiver.
-	unbounded := sdkmetric.NewView(sdkmetric.Instrument{Name: "http.*"},
-		sdkmetric.Stream{AttributeFilter: attribute.NewDenyKeysFilter("server.address", "server.port")})
-	options := []sdkmetric.Option{sdkmetric.WithReader(scraped), sdkmetric.WithResource(about), sdkmetric.WithView(unbounded)}
+	options := []sdkmetric.Option{sdkmetric.WithReader(scraped), sdkmetric.WithResource(about)}
 	if exporting("METRICS") {
 		reader, err := autoexport.NewMetricReader(ctx)
 		if err != nil {
@@ -112,6 +113,22 @@ func (t *telemetry) exportMetrics(ctx context.Context, about *resource.Resource)
 // propagator reads and writes traceparent alone. Baggage and tracestate are the
 // platform's own and must not reach receivers.
 func propagator() propagation.TextMapPropagator { return propagation.TraceContext{} }
+
+// traced has a handler's requests be of their callers' traces: as spans where those are
+// exported, and otherwise so that what is fired keeps the caller's. The handler measures
+// itself, and knows its routes.
+func (t *telemetry) traced(handler http.Handler) http.Handler {
+	if t.Tracing {
+		return otelhttp.NewHandler(handler, "http", otelhttp.WithTracerProvider(t.Traces), otelhttp.WithMeterProvider(metricnoop.NewMeterProvider()),
+			otelhttp.WithPropagators(propagator()), otelhttp.WithFilter(func(r *http.Request) bool { return !api.Quiet(r) }))
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Traceparent") != "" {
+			r = r.WithContext(propagator().Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
 
 // Shutdown sends what is left and stops.
 func (t *telemetry) Shutdown(ctx context.Context) error {
