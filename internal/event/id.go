@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func (id ID) IsZero() bool { return id == ID{} }
 
 // Compare orders ids as the database orders uuids: byte by byte, which for ids
 // made here is also by time.
-func (id ID) Compare(other ID) int { return strings.Compare(string(id[:]), string(other[:])) }
+func (id ID) Compare(other ID) int { return bytes.Compare(id[:], other[:]) }
 
 // IDAfter is the smallest ID above another: what lies below it ends with that one.
 func IDAfter(id ID) ID {

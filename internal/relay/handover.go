@@ -36,7 +36,7 @@ func (r *Runner) dispatch(c *event.Claim, began time.Time, on course) dispatched
 	if r.Tasks == nil {
 		v := event.Verdict{Ruling: event.Failure, Class: event.ClassTask, StartedAt: time.Now(),
 			Reason: "its site is task, and this service has nothing to hand it over with: EVENTSVC_NATS_URL is not set"}
-		r.after(r.work, c, r.settle(r.work, c, v, nil, began, began.Add(c.Lease()), false), on.came)
+		r.after(r.work, c, r.settle(r.work, c, c.Context(), v, nil, began, began.Add(c.Lease()), false), on.came)
 		return here
 	}
 	if !r.handOver(r.work, c) {

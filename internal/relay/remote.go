@@ -321,7 +321,7 @@ func (r *Remote) Note(target event.TargetID) { r.seen.note(target) }
 func (r *Remote) write(ctx context.Context, held *ledger.Held, v event.Verdict, began time.Time) (event.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	result := judge(&held.Claim, v, began)
+	result := judge(&held.Claim, held.Claim.Context(), v, began)
 	recorded, turns, err := r.ledger.Record(ctx, held.Worker, []ledger.Entry{entry(&held.Claim, &v, result.Settlement)})
 	if err != nil {
 		return result, err

@@ -212,7 +212,7 @@ func (r *Runner) attempt(c *event.Claim, began time.Time, on course) {
 		r.handBack(ctx, c.Fence)
 	default:
 		if v, ok := r.undeliverable(c); ok {
-			r.after(ctx, c, r.settle(ctx, c, v, nil, began, lapse, false), on.came)
+			r.after(ctx, c, r.settle(ctx, c, c.Context(), v, nil, began, lapse, false), on.came)
 			return
 		}
 		if c.To.Receiver.Function != "" {
@@ -306,7 +306,7 @@ func (r *Runner) run(ctx context.Context, c *event.Claim, call Call, began, laps
 		},
 		func(ctx context.Context, v event.Verdict) event.Result {
 			patient := on.answered != nil && v.Ruling == event.Success && v.Result == nil && on.answered()
-			result := r.settle(ctx, c, v, call, began, lapse, patient)
+			result := r.settle(ctx, c, about, v, call, began, lapse, patient)
 			around.Guarded(ctx, r.Log, "what follows a record", func() { r.after(ctx, c, result, on.came) })
 			return result
 		})
@@ -322,17 +322,17 @@ type Results interface {
 // settle judges a verdict and records what it means: a call's success in its own
 // transaction, everything else by the recorder, which may take its time where the record is
 // patient.
-func (r *Runner) settle(ctx context.Context, c *event.Claim, v event.Verdict, call Call, began, lapse time.Time, patient bool) event.Result {
+func (r *Runner) settle(ctx context.Context, c *event.Claim, about event.Context, v event.Verdict, call Call, began, lapse time.Time, patient bool) event.Result {
 	if ctx.Err() != nil {
 		// Cut by a stop whose grace is over: nobody knows how far the attempt came.
 		// Nothing is recorded, and the lease brings the delivery back.
-		return event.Result{Context: c.Context(), Verdict: v}
+		return event.Result{Context: about, Verdict: v}
 	}
-	result := judge(c, v, began)
+	result := judge(c, about, v, began)
 	if v.Ruling == event.Success && v.Result != nil && r.Results != nil {
 		recorded, instead := r.Results.Acknowledge(ctx, r.Worker, c, entry(c, &v, result.Settlement), &v, lapse)
 		if instead != nil {
-			return r.settle(ctx, c, *instead, nil, began, lapse, false)
+			return r.settle(ctx, c, about, *instead, nil, began, lapse, false)
 		}
 		result.Recorded = recorded
 		return result
@@ -343,16 +343,16 @@ func (r *Runner) settle(ctx context.Context, c *event.Claim, v event.Verdict, ca
 	}
 	recorded, instead := call.Acknowledge(ctx, r.Worker, entry(c, &v, result.Settlement))
 	if instead != nil {
-		return r.settle(ctx, c, *instead, nil, began, lapse, false)
+		return r.settle(ctx, c, about, *instead, nil, began, lapse, false)
 	}
 	result.Recorded = recorded
 	return result
 }
 
 // judge is what a verdict means for a delivery, before it is recorded.
-func judge(c *event.Claim, v event.Verdict, began time.Time) event.Result {
+func judge(c *event.Claim, about event.Context, v event.Verdict, began time.Time) event.Result {
 	owed := c.ClaimedAt.Sub(c.OwedSince) + time.Since(began)
-	return event.Result{Context: c.Context(), Verdict: v, Settlement: event.Settle(c, c.To.Receiver.Terms, &v, owed, rand.Float64())}
+	return event.Result{Context: about, Verdict: v, Settlement: event.Settle(c, c.To.Receiver.Terms, &v, owed, rand.Float64())}
 }
 
 func entry(c *event.Claim, v *event.Verdict, s event.Settlement) ledger.Entry {

@@ -258,6 +258,12 @@ type clearBody struct {
 	once  sync.Once
 }
 
+// here reports whether a body of a length is all in the buffer, so that no read of it waits.
+// A length below zero is one that nobody knows.
+func (b *clearBody) here(length int64) bool {
+	return length >= 0 && length <= int64(b.conn.in.Buffered())
+}
+
 func (b *clearBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {

@@ -124,10 +124,18 @@ func (c *Courier) Check(claim *event.Claim) error {
 // is nil.
 func sendable(raw string) error {
 	u, err := url.Parse(raw)
-	switch {
-	case err != nil:
-		return errors.New("the address cannot be read: " + safeText(withoutURL(err).Error(), maxReason))
-	case u.Scheme != "https" && u.Scheme != "http", u.Hostname() == "":
+	if err != nil {
+		return unreadable(err)
+	}
+	return addressed(u)
+}
+
+func unreadable(err error) error {
+	return errors.New("the address cannot be read: " + safeText(withoutURL(err).Error(), maxReason))
+}
+
+func addressed(u *url.URL) error {
+	if u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" {
 		return errors.New("the address is not one of http or https that names a host")
 	}
 	return nil
@@ -147,12 +155,12 @@ func (c *Courier) request(ctx context.Context, claim *event.Claim, now time.Time
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := sendable(claim.To.URL); err != nil {
-		return nil, nil, err
-	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, claim.To.URL, nil)
 	if err != nil {
-		return nil, nil, withoutURL(err)
+		return nil, nil, unreadable(err)
+	}
+	if err := addressed(req.URL); err != nil {
+		return nil, nil, err
 	}
 	req.Header = make(http.Header, maxOwnHeaders+len(claim.To.Receiver.Headers)+len(claim.To.Headers))
 	c.writeHeaders(req.Header, ctx, claim, body, now)
