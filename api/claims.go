@@ -20,7 +20,7 @@ import (
 type Remote interface {
 	// Claim leases up to most deliveries of a lane to a worker, and waits for some where
 	// none is due.
-	Claim(ctx context.Context, lane, worker string, most int, wait time.Duration) ([]event.Claim, error)
+	Claim(ctx context.Context, lane, worker string, most int, wait time.Duration) ([]*event.Claim, error)
 	// Extend has the lease of a claim end so long from now.
 	Extend(ctx context.Context, by ledger.Holding, lease time.Duration) (time.Time, error)
 	// Complete records what a worker says came of its attempt.
@@ -100,7 +100,7 @@ func (s *server) claims(api huma.API) {
 	op := operation(operatesAll, http.MethodPost, "/v1/lanes/{lane}/claim", "claim-deliveries", "Workers", "Claim deliveries to run them yourself",
 		"Of receivers with site task in that lane, each under its receiver's lease, oldest first and every receiver in turn. With wait it is a long poll. What is neither completed nor extended before its lease ends is another worker's, and shows in the trail as unknown. 503 while the service stops: ask again.")
 	op.SkipValidateBody, op.Errors = true, []int{400, 404, 413, 415, 422}
-	op.Metadata[waitMetadata] = maxClaimWait
+	op.Metadata[waitMetadata] = func(http.Header) time.Duration { return maxClaimWait }
 	register(api, op, s.claim)
 	documentBody[claiming](api, op, map[string]*huma.Example{"wait": {Value: map[string]any{"worker": "importer-1", "max": 10, "wait": "20s"}}})
 
@@ -143,8 +143,8 @@ func (s *server) claim(ctx context.Context, in *struct {
 	}
 	out := &claimsOutput{}
 	out.Body.Deliveries = []claimedView{}
-	for i := range claims {
-		out.Body.Deliveries = append(out.Body.Deliveries, showClaimed(&claims[i], b.Worker))
+	for _, c := range claims {
+		out.Body.Deliveries = append(out.Body.Deliveries, showClaimed(c, b.Worker))
 	}
 	return out, nil
 }

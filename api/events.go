@@ -105,7 +105,7 @@ func (s *server) events(api huma.API) {
 		"Stores the key, the event and one delivery per receiver in one transaction. A 201 means that all of it is durable; any other answer means that none is. The same key again gets the same answer. CloudEvents 1.0 are taken in structured, binary and batch mode; each event of a batch is answered by itself.")
 	op.DefaultStatus, op.MaxBodyBytes, op.SkipValidateBody = http.StatusCreated, maxBatchBytes+1, true
 	op.Middlewares = huma.Middlewares{boundFires}
-	op.Metadata[waitMetadata] = true
+	op.Metadata[waitMetadata] = preferredWait
 	op.Errors = []int{400, 401, 404, 409, 413, 415, 422, 503}
 	op.Responses = map[string]*huma.Response{
 		"200": documentAnswer[batchAnswer](api, "To a batch: each of its events was answered by itself."),

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -168,16 +169,17 @@ func refuseUnknownQuery(api huma.API) func(huma.Context, func(huma.Context)) {
 // is said to be unavailable. Who has an answer wait has that much more.
 func bounded(ctx huma.Context, next func(huma.Context)) {
 	within := answerTimeout
-	if ctx.Operation().Metadata[waitMetadata] == true {
+	if wait, ok := ctx.Operation().Metadata[waitMetadata].(func(http.Header) time.Duration); ok {
 		raw, _ := humachi.Unwrap(ctx)
-		within += preferredWait(raw.Header)
+		within += wait(raw.Header)
 	}
 	limited, cancel := context.WithTimeout(ctx.Context(), within)
 	defer cancel()
 	next(huma.WithContext(ctx, limited))
 }
 
-// waitMetadata is where an operation says that its answer waits for who prefers that.
+// waitMetadata is where an operation whose answer may wait says for how long at most, by the
+// headers of a call.
 const waitMetadata = "wait"
 
 // clip bounds what is repeated of a caller's own text.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/ledger"
@@ -100,17 +101,17 @@ func readWon(results pgx.BatchResults, won map[event.ID]bool) (revision int64, e
 		return 0, fmt.Errorf("spend keys: %w", err)
 	}
 	defer rows.Close()
+	var id pgtype.UUID
+	var rev pgtype.Int8
 	for rows.Next() {
-		var id *[16]byte
-		var rev *int64
 		if err := rows.Scan(&id, &rev); err != nil {
 			return 0, fmt.Errorf("spend keys: %w", err)
 		}
-		if id != nil {
-			won[*id] = true
+		if id.Valid {
+			won[id.Bytes] = true
 		}
-		if rev != nil {
-			revision = *rev
+		if rev.Valid {
+			revision = rev.Int64
 		}
 	}
 	if err := rows.Err(); err != nil {
@@ -132,14 +133,14 @@ func readRecorded(results pgx.BatchResults) (map[event.ID]written, error) {
 	}
 	defer rows.Close()
 	recorded := map[event.ID]written{}
+	var id event.ID
+	var w written
+	var chain pgtype.Text
 	for rows.Next() {
-		var id event.ID
-		var w written
-		var chain *string
 		if err := rows.Scan((*[16]byte)(&id), &w.at, &chain); err != nil {
 			return nil, fmt.Errorf("write events: %w", err)
 		}
-		w.chain = pg.OrZero(chain)
+		w.chain = chain.String
 		recorded[id] = w
 	}
 	if err := rows.Err(); err != nil {
@@ -209,64 +210,69 @@ func (d *Desk) replay(ctx context.Context, losers []plan) error {
 	return nil
 }
 
-// columns are plans turned on their side: one array a column.
+// columns are plans turned on their side: one array a column. One of what most events do not
+// have is nothing at all where no row of it has a value: unnest fills shorter columns up with
+// NULLs.
 type columns struct {
-	producers                                                                []int32
-	ids, spent                                                               [][16]byte
-	hashes, owes, data                                                       [][]byte
-	keys, types                                                              []string
+	producers          []int32
+	ids, spent         [][16]byte
+	hashes, owes, data [][]byte
+	keys, types        []string
+
 	tenants, subjects, sources, correlations, causations, suppressed, traces []*string
-	actors, metadata                                                         []*string
+	actors, metadata, forget                                                 []*string
 	occurred                                                                 []*time.Time
 	causes                                                                   []*[16]byte
 	bound                                                                    []*bool
 	keeps                                                                    []*time.Duration
-	forget                                                                   []*string
 }
 
 func turn(plans []plan) *columns {
-	c := &columns{}
-	for _, p := range plans {
+	n := len(plans)
+	c := &columns{
+		producers: make([]int32, n), ids: make([][16]byte, n), spent: make([][16]byte, n), hashes: make([][]byte, n), owes: make([][]byte, n),
+		data: make([][]byte, n), keys: make([]string, n), types: make([]string, n),
+	}
+	for i, p := range plans {
 		f := p.draft
-		c.producers = append(c.producers, int32(f.Producer))
-		c.ids = append(c.ids, p.id)
-		c.spent = append(c.spent, p.spent)
-		c.hashes = append(c.hashes, f.Body[:])
-		c.owes = append(c.owes, encodeOwed(p.owed))
-		c.data = append(c.data, f.Data)
-		c.keys = append(c.keys, f.Key)
-		c.types = append(c.types, f.Type)
-		c.tenants = append(c.tenants, pg.OrNull(f.Tenant))
-		c.subjects = append(c.subjects, pg.OrNull(f.Subject))
-		c.sources = append(c.sources, pg.OrNull(f.Source))
-		c.correlations = append(c.correlations, pg.OrNull(f.CorrelationID))
-		c.causations = append(c.causations, pg.OrNull(f.CausationID))
-		c.traces = append(c.traces, pg.OrNull(f.TraceParent))
-		c.causes = append(c.causes, causeOf(f.CausationID))
-		c.bound = append(c.bound, pg.OrNull(f.Bound))
-		c.keeps = append(c.keeps, pg.OrNull(p.retention.Window))
-		c.forget = append(c.forget, pg.OrNull(string(p.retention.When)))
-		c.actors = append(c.actors, jsonOrNull(f.Actor, f.Actor == nil))
-		c.metadata = append(c.metadata, jsonOrNull(f.Metadata, len(f.Metadata) == 0))
-		c.occurred = append(c.occurred, pg.OrNull(f.OccurredAt))
+		c.producers[i], c.ids[i], c.spent[i] = int32(f.Producer), p.id, p.spent
+		c.hashes[i], c.owes[i], c.data[i] = f.Body[:], encodeOwed(p.owed), f.Data
+		c.keys[i], c.types[i] = f.Key, f.Type
 		reason := ""
 		if f.Suppress != nil {
 			reason = f.Suppress.Reason
 		}
-		c.suppressed = append(c.suppressed, pg.OrNull(reason))
+		at := row{i, n}
+		put(&c.tenants, at, pg.OrNull(f.Tenant))
+		put(&c.subjects, at, pg.OrNull(f.Subject))
+		put(&c.sources, at, pg.OrNull(f.Source))
+		put(&c.correlations, at, pg.OrNull(f.CorrelationID))
+		put(&c.causations, at, pg.OrNull(f.CausationID))
+		put(&c.causes, at, causeOf(f.CausationID))
+		put(&c.traces, at, pg.OrNull(f.TraceParent))
+		put(&c.bound, at, pg.OrNull(f.Bound))
+		put(&c.keeps, at, pg.OrNull(p.retention.Window))
+		put(&c.forget, at, pg.OrNull(string(p.retention.When)))
+		put(&c.actors, at, jsonOrNull(f.Actor, f.Actor == nil))
+		put(&c.metadata, at, jsonOrNull(f.Metadata, len(f.Metadata) == 0))
+		put(&c.occurred, at, pg.OrNull(f.OccurredAt))
+		put(&c.suppressed, at, pg.OrNull(reason))
 	}
 	return c
 }
 
-// unlessNone is a column, or nothing where no row of it has a value: unnest fills shorter
-// columns up with NULLs, and most events have few of the optional facts.
-func unlessNone[T any](column []*T) []*T {
-	for _, v := range column {
-		if v != nil {
-			return column
-		}
+// row is one of so many.
+type row struct{ i, of int }
+
+// put puts a value into a column, which begins to be one with the first.
+func put[T any](column *[]*T, at row, v *T) {
+	if v == nil {
+		return
 	}
-	return nil
+	if *column == nil {
+		*column = make([]*T, at.of)
+	}
+	(*column)[at.i] = v
 }
 
 func (c *columns) keyArgs(revision int64) pg.Args {
@@ -275,16 +281,18 @@ func (c *columns) keyArgs(revision int64) pg.Args {
 
 func (c *columns) eventArgs() pg.Args {
 	return pg.Args{
-		"ids": c.ids, "types": c.types, "producers": c.producers, "keys": c.keys, "data": c.data, "spent": c.spent, "bound": unlessNone(c.bound),
-		"tenants": unlessNone(c.tenants), "subjects": unlessNone(c.subjects), "sources": unlessNone(c.sources), "occurred": unlessNone(c.occurred),
-		"correlations": unlessNone(c.correlations), "causations": unlessNone(c.causations), "causes": unlessNone(c.causes),
-		"keeps": unlessNone(c.keeps), "forget": unlessNone(c.forget), "actors": unlessNone(c.actors), "metadata": unlessNone(c.metadata),
-		"suppressed": unlessNone(c.suppressed), "traces": unlessNone(c.traces),
+		"ids": c.ids, "types": c.types, "producers": c.producers, "keys": c.keys, "data": c.data, "spent": c.spent, "bound": c.bound,
+		"tenants": c.tenants, "subjects": c.subjects, "sources": c.sources, "occurred": c.occurred, "correlations": c.correlations,
+		"causations": c.causations, "causes": c.causes, "keeps": c.keeps, "forget": c.forget, "actors": c.actors, "metadata": c.metadata,
+		"suppressed": c.suppressed, "traces": c.traces,
 	}
 }
 
 // causeOf is the event that a causation names, where it is one of ours.
 func causeOf(causation string) *[16]byte {
+	if causation == "" {
+		return nil
+	}
 	id, err := event.ParseID(event.EventPrefix, causation)
 	if err != nil {
 		return nil

@@ -192,7 +192,7 @@ func (m *model) claim(t *rapid.T) {
 	got := map[event.ID]bool{}
 	for _, c := range claimed.Claims {
 		got[c.Delivery] = true
-		m.hold(w, c)
+		m.hold(w, *c)
 	}
 	for _, r := range m.sorted() {
 		due := r.owed() && !r.waits && (r.status != event.Claimed || r.lapsed)

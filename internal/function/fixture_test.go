@@ -94,7 +94,7 @@ func (h *house) claim(t testing.TB) *event.Claim {
 	}
 	c := claimed.Claims[0]
 	c.To = h.to
-	return &c
+	return c
 }
 
 func (h *house) take(t testing.TB, c *event.Claim) *function.Call {

@@ -45,11 +45,11 @@ func (p Place) Compare(q Place) int {
 }
 
 // InOrder orders claims by their places.
-func InOrder(x, y event.Claim) int { return PlaceOf(&x).Compare(PlaceOf(&y)) }
+func InOrder(x, y *event.Claim) int { return PlaceOf(x).Compare(PlaceOf(y)) }
 
 // Claims is what a claim came to.
 type Claims struct {
-	Claims []event.Claim // by available_at, then id
+	Claims []*event.Claim // by available_at, then id
 	// Revision of the registry when the rows were claimed.
 	Revision int64
 }
@@ -73,8 +73,9 @@ func (l *Ledger) Claim(ctx context.Context, worker event.WorkerID, maxClaims int
 		"worker": int32(worker), "max_claims": maxClaims,
 	}
 	var claimed Claims
+	var row claimRow
 	err := l.pinned(ctx, sqlClaim, args, func(rows pgx.Rows) error {
-		c, err := scanClaim(rows, &claimed.Revision)
+		c, err := row.scan(rows, &claimed.Revision)
 		claimed.Claims = append(claimed.Claims, c)
 		return err
 	})
@@ -138,24 +139,31 @@ func (l *Ledger) Report(ctx context.Context, worker event.WorkerID, lanes []stri
 	return nil
 }
 
-// scanClaim reads what every claim is answered with, and what the statement adds to that.
-func scanClaim(rows pgx.Rows, more ...any) (event.Claim, error) {
-	var c event.Claim
-	var dueAt, occurredAt *time.Time
-	var attempts, maxAttempts, sending, format int16
+// claimRow is a row that every claim is answered with, to be read one after the other.
+type claimRow struct {
+	attempts, maxAttempts, sending, format int16
+	dueAt, occurredAt                      pgtype.Timestamptz
+	into                                   []any
+}
+
+// scan reads a row, and what the statement adds to it.
+func (r *claimRow) scan(rows pgx.Rows, more ...any) (*event.Claim, error) {
+	c := new(event.Claim)
 	e := &c.Event
-	err := rows.Scan(append([]any{(*[16]byte)(&c.Delivery), (*[16]byte)(&e.ID), (*int32)(&c.TargetID), &attempts, &maxAttempts, &sending, &format,
-		&c.ClaimedAt, &c.LeaseUntil, &c.AvailableAt, &dueAt, &c.OwedSince,
-		&e.Type, &e.Data, &e.RecordedAt, &occurredAt, &e.Tenant, &e.Subject, &e.Source,
-		&e.CorrelationID, &e.CausationID, &e.TraceParent}, more...)...)
-	c.Attempts, c.MaxAttempts, c.Sending, c.Format = int(attempts), int(maxAttempts), int(sending), formatOf(format)
-	if dueAt != nil {
-		c.DueAt = *dueAt
-	}
-	if occurredAt != nil {
-		e.OccurredAt = *occurredAt
-	}
+	r.into = append(r.into[:0], (*[16]byte)(&c.Delivery), (*[16]byte)(&e.ID), (*int32)(&c.TargetID), &r.attempts, &r.maxAttempts, &r.sending, &r.format,
+		&c.ClaimedAt, &c.LeaseUntil, &c.AvailableAt, &r.dueAt, &c.OwedSince,
+		&e.Type, &e.Data, &e.RecordedAt, &r.occurredAt, &e.Tenant, &e.Subject, &e.Source,
+		&e.CorrelationID, &e.CausationID, &e.TraceParent)
+	err := rows.Scan(append(r.into, more...)...)
+	c.Attempts, c.MaxAttempts, c.Sending, c.Format = int(r.attempts), int(r.maxAttempts), int(r.sending), formatOf(r.format)
+	c.DueAt, e.OccurredAt = r.dueAt.Time, r.occurredAt.Time
 	return c, err
+}
+
+// scanClaim reads the one row of a claim.
+func scanClaim(rows pgx.Rows, more ...any) (event.Claim, error) {
+	c, err := new(claimRow).scan(rows, more...)
+	return *c, err
 }
 
 // Release hands claims back unspent; the rows keep their place. Claims that were lost

@@ -72,7 +72,11 @@ func (b *books) claim(t testing.TB, worker event.WorkerID, target event.TargetID
 	if err != nil {
 		t.Fatal(err)
 	}
-	return claimed.Claims
+	claims := make([]event.Claim, len(claimed.Claims))
+	for i, c := range claimed.Claims {
+		claims[i] = *c
+	}
+	return claims
 }
 
 // entry is a claim with what became of it.

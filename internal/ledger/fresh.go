@@ -25,9 +25,10 @@ func (l *Ledger) ClaimFresh(ctx context.Context, worker event.WorkerID, wanted [
 		ids[i], leases[i] = f.ID, f.Lease
 	}
 	var claimed Claims
+	var row claimRow
 	args := pg.Args{"ids": ids, "leases": leases, "worker": int32(worker)}
 	if err := l.pinned(ctx, sqlClaimFresh, args, func(rows pgx.Rows) error {
-		c, err := scanClaim(rows, &claimed.Revision)
+		c, err := row.scan(rows, &claimed.Revision)
 		claimed.Claims = append(claimed.Claims, c)
 		return err
 	}); err != nil {

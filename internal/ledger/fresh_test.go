@@ -21,7 +21,7 @@ func (b *books) claimFresh(t testing.TB, worker event.WorkerID, debts ...ledger.
 	}
 	got := map[event.ID]event.Claim{}
 	for _, c := range claimed.Claims {
-		got[c.Delivery] = c
+		got[c.Delivery] = *c
 	}
 	return got
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/eventsvc/eventsvc/internal/event"
 	"github.com/eventsvc/eventsvc/internal/pg"
@@ -114,17 +115,17 @@ func recordTo(ctx context.Context, to sender, worker event.WorkerID, entries []E
 	}
 	recorded := make([]bool, len(entries))
 	var turns []Health
+	var id pgtype.UUID
+	var target, dead, died, incident pgtype.Int4
 	err := pinnedIn(ctx, to, sqlRecord, c.args(worker), func(rows pgx.Rows) error {
-		var id *[16]byte
-		var target, dead, died, incident *int32
 		if err := rows.Scan(&id, &target, &dead, &died, &incident); err != nil {
 			return err
 		}
-		if id != nil {
-			recorded[position[*id]] = true
+		if id.Valid {
+			recorded[position[id.Bytes]] = true
 			return nil
 		}
-		turns = append(turns, Health{event.TargetID(*target), int(*dead), int(*died), int(*incident)})
+		turns = append(turns, Health{event.TargetID(target.Int32), int(dead.Int32), int(died.Int32), int(incident.Int32)})
 		return nil
 	})
 	return recorded, turns, err

@@ -7,3 +7,6 @@ func (b *Bell) TestEvery(d time.Duration) { b.testEvery = d }
 
 // TakeMigrationLock is a migrator's lock, which is held until its transaction ends.
 var TakeMigrationLock = takeMigrationLock
+
+// FlatArrays is what every connection of a pool has done to it.
+var FlatArrays = flatArrays

@@ -20,7 +20,7 @@ const aheadFor = 100 * time.Millisecond
 
 // ahead is a claim whose attempt has not begun.
 type ahead struct {
-	claim event.Claim
+	claim *event.Claim
 	began time.Time // before it was asked for
 	since time.Time // it is kept
 }
@@ -52,7 +52,7 @@ func (b *board) widen(d *draw, beyond int, now time.Time) {
 }
 
 // part parts claims, oldest first, into those that have a seat and those to be kept.
-func part(draws []draw, claims []event.Claim) (now, later []event.Claim) {
+func part(draws []draw, claims []*event.Claim) (now, later []*event.Claim) {
 	left := make(map[event.TargetID]int, len(draws))
 	for _, d := range draws {
 		left[d.Target] = d.seats
@@ -70,7 +70,7 @@ func part(draws []draw, claims []event.Claim) (now, later []event.Claim) {
 
 // keep keeps claims for when attempts of their targets end, and reports whether somebody is
 // to look after them. Once the process stops it keeps none, and answers them.
-func (b *board) keep(claims []event.Claim, began time.Time) (watch bool, back []event.Claim) {
+func (b *board) keep(claims []*event.Claim, began time.Time) (watch bool, back []*event.Claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.stopped {
@@ -90,7 +90,7 @@ func (b *board) keep(claims []event.Claim, began time.Time) (watch bool, back []
 
 // next notes that an attempt that took so long has ended, and answers what is to begin in
 // its seat. Where there is nothing the seat is free, and what may not begin goes back.
-func (b *board) next(at seat, took time.Duration) (a ahead, more bool, back []event.Claim) {
+func (b *board) next(at seat, took time.Duration) (a ahead, more bool, back []*event.Claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, now := b.stand(at.target), time.Now()
@@ -154,7 +154,7 @@ func (b *board) worthKeeping(t *event.Target, s *stand, now time.Time) bool {
 }
 
 // dropAhead forgets what was claimed ahead of a target, and answers it.
-func (b *board) dropAhead(s *stand) (claims []event.Claim) {
+func (b *board) dropAhead(s *stand) (claims []*event.Claim) {
 	for _, a := range s.ahead {
 		claims = append(claims, a.claim)
 	}
@@ -166,7 +166,7 @@ func (b *board) dropAhead(s *stand) (claims []event.Claim) {
 
 // overdue answers what is kept in vain though no attempt has ended to find that out, and
 // reports whether there is more to look after.
-func (b *board) overdue() (claims []event.Claim, more bool) {
+func (b *board) overdue() (claims []*event.Claim, more bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -180,7 +180,7 @@ func (b *board) overdue() (claims []event.Claim, more bool) {
 }
 
 // stop has nothing begin that was claimed ahead, and answers what was.
-func (b *board) stop() (claims []event.Claim) {
+func (b *board) stop() (claims []*event.Claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stopped = true
@@ -209,7 +209,7 @@ func (r *Relay) sit(at seat, a *ahead) {
 			r.unrecorded.Add(-1)
 		}
 	}()
-	switch r.dispatch(&a.claim, a.began, course{
+	switch r.dispatch(a.claim, a.began, course{
 		answered: func() bool {
 			if r.unrecorded.Add(1) > int64(r.Slots) {
 				r.unrecorded.Add(-1)
@@ -220,7 +220,7 @@ func (r *Relay) sit(at seat, a *ahead) {
 			return true
 		},
 		came: func(result event.Result) {
-			r.came(&a.claim, at, &result)
+			r.came(a.claim, at, &result)
 			rise()
 		},
 	}) {
@@ -236,13 +236,13 @@ func (r *Relay) rise(at seat, took time.Duration) {
 	next, more, back := r.board.next(at, took)
 	if more && !r.begin(func() { r.sit(at, &next) }) {
 		back = r.board.done(at)
-		r.putBack(r.work, []event.Claim{next.claim})
+		r.putBack(r.work, []*event.Claim{next.claim})
 	}
 	r.giveBack(back)
 }
 
 // keep keeps claims for when attempts of their targets end.
-func (r *Relay) keep(claims []event.Claim, began time.Time) {
+func (r *Relay) keep(claims []*event.Claim, began time.Time) {
 	watch, back := r.board.keep(claims, began)
 	if watch {
 		time.AfterFunc(aheadFor, r.watch)
@@ -267,7 +267,7 @@ func (r *Relay) recall() {
 }
 
 // giveBack hands back what the board dropped, which a stop waits for and nobody else.
-func (r *Relay) giveBack(claims []event.Claim) {
+func (r *Relay) giveBack(claims []*event.Claim) {
 	if len(claims) == 0 {
 		return
 	}
@@ -281,7 +281,7 @@ func (r *Relay) giveBack(claims []event.Claim) {
 }
 
 // putBack hands back claims that hold no seat.
-func (r *Relay) putBack(ctx context.Context, claims []event.Claim) {
+func (r *Relay) putBack(ctx context.Context, claims []*event.Claim) {
 	if len(claims) > 0 {
 		r.handBack(context.WithoutCancel(ctx), fencesOf(claims)...)
 		r.board.handedBack(claims)

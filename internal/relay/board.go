@@ -462,12 +462,11 @@ func (b *board) pass(id event.TargetID, s *stand) {
 // settle notes what draws came to, and gives back the seats that nobody took; what came
 // beyond them takes those that became free meanwhile. A target
 // whose quota came back full, or that was woken meanwhile, is ready again.
-func (b *board) settle(draws []draw, claims []event.Claim) {
+func (b *board) settle(draws []draw, claims []*event.Claim) {
 	got := make(map[event.TargetID]int, len(draws))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := range claims {
-		c := &claims[i]
+	for _, c := range claims {
 		if got[c.TargetID]++; got[c.TargetID] == 1 {
 			// Claims are sorted: this is the head of its target's queue.
 			if s := b.stand(c.TargetID); !s.lowered {
@@ -496,12 +495,12 @@ func (b *board) settle(draws []draw, claims []event.Claim) {
 
 // handedBack notes claims that went back to their places, which may be below their floors,
 // and are to be claimed again.
-func (b *board) handedBack(claims []event.Claim) {
+func (b *board) handedBack(claims []*event.Claim) {
 	b.mu.Lock()
-	for i := range claims {
-		s := b.stand(claims[i].TargetID)
-		s.lower(ledger.PlaceOf(&claims[i]))
-		b.enqueue(claims[i].TargetID, s)
+	for _, c := range claims {
+		s := b.stand(c.TargetID)
+		s.lower(ledger.PlaceOf(c))
+		b.enqueue(c.TargetID, s)
 	}
 	b.mu.Unlock()
 	b.ring()
@@ -529,7 +528,7 @@ func (b *board) admits(at seat) bool {
 
 // done frees the seat of an attempt that was not made, and answers what nobody is left to
 // begin.
-func (b *board) done(at seat) (back []event.Claim) {
+func (b *board) done(at seat) (back []*event.Claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.vacate(at)

@@ -183,8 +183,8 @@ func (e *Eager) claim(ctx context.Context, wanted []ledger.Debt) {
 		return
 	}
 	mine := make(map[event.ID]*event.Claim, len(claims))
-	for i := range claims {
-		mine[claims[i].Delivery] = &claims[i]
+	for _, c := range claims {
+		mine[c.Delivery] = c
 	}
 	for _, d := range wanted {
 		if c := mine[d.ID]; c != nil {
@@ -197,7 +197,7 @@ func (e *Eager) claim(ctx context.Context, wanted []ledger.Debt) {
 }
 
 // lease claims what is wanted, with whom it is owed to.
-func (e *Eager) lease(ctx context.Context, wanted []ledger.Debt) ([]event.Claim, error) {
+func (e *Eager) lease(ctx context.Context, wanted []ledger.Debt) ([]*event.Claim, error) {
 	fresh := make([]ledger.Fresh, len(wanted))
 	for i, d := range wanted {
 		fresh[i] = ledger.Fresh{ID: d.ID, Lease: time.Minute}
@@ -213,8 +213,8 @@ func (e *Eager) lease(ctx context.Context, wanted []ledger.Debt) ([]event.Claim,
 		e.handBack(context.WithoutCancel(ctx), fencesOf(claimed.Claims)...)
 		return nil, err
 	}
-	for i := range claimed.Claims {
-		claimed.Claims[i].To = e.Book.Target(claimed.Claims[i].TargetID)
+	for _, c := range claimed.Claims {
+		c.To = e.Book.Target(c.TargetID)
 	}
 	return claimed.Claims, nil
 }

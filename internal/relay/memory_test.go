@@ -94,7 +94,7 @@ func (m *memory) Claim(ctx context.Context, worker event.WorkerID, _ int, quotas
 		return ledger.Claims{}, errDown
 	}
 	now := time.Now()
-	var claimed []event.Claim
+	var claimed []*event.Claim
 	for _, q := range quotas {
 		var due []*row
 		for _, r := range m.rows {
@@ -102,10 +102,10 @@ func (m *memory) Claim(ctx context.Context, worker event.WorkerID, _ int, quotas
 				due = append(due, r)
 			}
 		}
-		slices.SortFunc(due, func(x, y *row) int { return ledger.InOrder(x.Claim, y.Claim) })
+		slices.SortFunc(due, func(x, y *row) int { return ledger.InOrder(&x.Claim, &y.Claim) })
 		for _, r := range due[:min(q.N, len(due))] {
 			r.by, r.ClaimedAt, r.LeaseUntil, r.lease = worker, now, now.Add(q.Lease), now.Add(q.Lease)
-			claimed = append(claimed, r.Claim)
+			claimed = append(claimed, new(r.Claim))
 		}
 	}
 	m.mu.Unlock()
@@ -280,7 +280,7 @@ func (m *memory) ClaimFresh(ctx context.Context, worker event.WorkerID, wanted [
 	for _, f := range wanted {
 		if r := m.rows[f.ID]; r != nil && r.by == 0 && r.Attempts == 0 && !r.AvailableAt.After(now) {
 			r.by, r.ClaimedAt, r.LeaseUntil, r.lease = worker, now, now.Add(f.Lease), now.Add(f.Lease)
-			claimed.Claims = append(claimed.Claims, r.Claim)
+			claimed.Claims = append(claimed.Claims, new(r.Claim))
 		}
 	}
 	return claimed, nil

@@ -263,11 +263,10 @@ func (r *Relay) claim(ctx context.Context, draws []draw) error {
 		return err
 	}
 	r.keep(later, began)
-	var unstarted []event.Claim
-	for i := range now {
-		c := &now[i]
+	var unstarted []*event.Claim
+	for _, c := range now {
 		if !r.start(c, seats[c.TargetID], began) {
-			unstarted = append(unstarted, *c)
+			unstarted = append(unstarted, c)
 		} else if r.Limit > 0 {
 			r.left--
 		}
@@ -283,7 +282,7 @@ func (r *Relay) start(c *event.Claim, at seat, began time.Time) bool {
 	if !r.board.admits(at) || c.To != nil && !r.Lanes.serves(c.To) {
 		return false
 	}
-	first := ahead{claim: *c, began: began}
+	first := ahead{claim: c, began: began}
 	return r.begin(func() { r.sit(at, &first) })
 }
 
@@ -318,8 +317,8 @@ func (r *Relay) Note(target event.TargetID, result *event.Result) {
 
 // release hands claims back that will not be attempted, though the process is stopping, and
 // frees their seats.
-func (r *Relay) release(ctx context.Context, claims []event.Claim, seats map[event.TargetID]seat) {
-	var kept []event.Claim
+func (r *Relay) release(ctx context.Context, claims []*event.Claim, seats map[event.TargetID]seat) {
+	var kept []*event.Claim
 	for i := range claims {
 		kept = append(kept, r.board.done(seats[claims[i].TargetID])...)
 	}

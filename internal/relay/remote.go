@@ -84,7 +84,7 @@ const nobody event.WorkerID = 0
 // receiver's lease, and with an equal share of them for each receiver that is owed
 // something. Where nothing is due it waits, for as long as the worker does. Errors are
 // [event.ErrStopping], and the ledger's own.
-func (r *Remote) Claim(ctx context.Context, lane, name string, most int, wait time.Duration) ([]event.Claim, error) {
+func (r *Remote) Claim(ctx context.Context, lane, name string, most int, wait time.Duration) ([]*event.Claim, error) {
 	worker, err := r.number(ctx, name)
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (r *Remote) number(ctx context.Context, name string) (event.WorkerID, error
 }
 
 // look claims what is due, and hands back what is not for the worker to run.
-func (r *Remote) look(ctx context.Context, lane string, worker event.WorkerID, most int) ([]event.Claim, error) {
+func (r *Remote) look(ctx context.Context, lane string, worker event.WorkerID, most int) ([]*event.Claim, error) {
 	targets, revision, err := r.ledger.Pulled(ctx, lane)
 	if err != nil || len(targets) == 0 {
 		return nil, err
@@ -159,10 +159,9 @@ func (r *Remote) look(ctx context.Context, lane string, worker event.WorkerID, m
 	if err == nil && len(claims) > 0 {
 		whose, err = r.eventsOf(whole, claims)
 	}
-	var mine []event.Claim
+	var mine []*event.Claim
 	var back []event.Fence
-	for i := range claims {
-		c := &claims[i]
+	for _, c := range claims {
 		c.To = r.Book.Target(c.TargetID)
 		switch {
 		case err != nil, ctx.Err() != nil, c.To == nil, c.To.Deleted, !c.To.Pulled():
@@ -170,7 +169,7 @@ func (r *Remote) look(ctx context.Context, lane string, worker event.WorkerID, m
 		case r.hopeless(whole, c, worker, began):
 		default:
 			c.Event = whose[c.Event.ID]
-			mine = append(mine, *c)
+			mine = append(mine, c)
 		}
 	}
 	if len(back) > 0 {
@@ -180,7 +179,7 @@ func (r *Remote) look(ctx context.Context, lane string, worker event.WorkerID, m
 	return mine, err
 }
 
-func (r *Remote) eventsOf(ctx context.Context, claims []event.Claim) (map[event.ID]event.Event, error) {
+func (r *Remote) eventsOf(ctx context.Context, claims []*event.Claim) (map[event.ID]event.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	ids := make([]event.ID, len(claims))
@@ -202,7 +201,7 @@ func (r *Remote) inTurn(targets []event.TargetID) []event.TargetID {
 
 // draw claims in rounds: an equal share for each target, and what some leave for those
 // that had more.
-func (r *Remote) draw(ctx context.Context, worker event.WorkerID, most int, targets []event.TargetID) (claims []event.Claim, revision int64, err error) {
+func (r *Remote) draw(ctx context.Context, worker event.WorkerID, most int, targets []event.TargetID) (claims []*event.Claim, revision int64, err error) {
 	for len(claims) < most && len(targets) > 0 {
 		left := most - len(claims)
 		asked := targets[:min(left, len(targets))]
@@ -227,7 +226,7 @@ func (r *Remote) draw(ctx context.Context, worker event.WorkerID, most int, targ
 }
 
 // full are the targets whose quota came back whole: they may have more.
-func full(quotas []ledger.Quota, claims []event.Claim) (targets []event.TargetID) {
+func full(quotas []ledger.Quota, claims []*event.Claim) (targets []event.TargetID) {
 	got := map[event.TargetID]int{}
 	for i := range claims {
 		got[claims[i].TargetID]++

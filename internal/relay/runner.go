@@ -252,7 +252,7 @@ func (r *Runner) handBackOf(ctx context.Context, worker event.WorkerID, fences .
 	}
 }
 
-func fencesOf(claims []event.Claim) []event.Fence {
+func fencesOf(claims []*event.Claim) []event.Fence {
 	fences := make([]event.Fence, len(claims))
 	for i := range claims {
 		fences[i] = claims[i].Fence
