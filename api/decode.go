@@ -8,6 +8,7 @@ import (
 	"mime"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -151,13 +152,24 @@ func given(k jsontext.Kind) string {
 // pass through.
 func splitData(body []byte) (data, rest []byte, err error) { return splitMember(body, "data") }
 
+// lenient is JSON as RFC 8259 has it.
+var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+
+var (
+	decoders = sync.Pool{New: func() any { return jsontext.NewDecoder(nothing) }}
+	nothing  = strings.NewReader("")
+)
+
 // splitMember takes a member out of an object: its bytes exactly as they came, and the rest
 // with null in its place.
 func splitMember(body []byte, member string) (value, rest []byte, err error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, nil, malformed("the body is empty; it must be one JSON object")
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	dec := decoders.Get().(*jsontext.Decoder)
+	defer decoders.Put(dec)
+	defer dec.Reset(nothing) // what is read belongs to others
+	dec.Reset(bytes.NewBuffer(body), lenient...)
 	if dec.PeekKind() != '{' {
 		if _, err := dec.ReadValue(); err != nil {
 			return nil, nil, fault(err, nil)

@@ -177,6 +177,14 @@ func (s *server) fire(ctx context.Context, draft *fire.Draft) (fire.Receipt, err
 	if err := bindDraft(ctx, draft); err != nil {
 		return fire.Receipt{}, err
 	}
+	// The key's owner and tenant are the scope of idempotency keys: two never meet.
+	draft.Producer = fire.Producer(caller(ctx).Producer)
+	if caller := trace.SpanFromContext(ctx); !caller.IsRecording() {
+		if draft.TraceParent == "" {
+			draft.TraceParent = traceParent(caller.SpanContext())
+		}
+		return s.Desk.Fire(ctx, draft)
+	}
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer),
 		trace.WithAttributes(attribute.String("messaging.system", "eventsvc"), attribute.String("messaging.operation.name", "send"),
 			attribute.String("messaging.operation.type", "send"), attribute.String("messaging.destination.name", draft.Type))}
@@ -188,8 +196,6 @@ func (s *server) fire(ctx context.Context, draft *fire.Draft) (fire.Receipt, err
 	if draft.TraceParent == "" {
 		draft.TraceParent = traceParent(trace.SpanContextFromContext(ctx))
 	}
-	// The key's owner and tenant are the scope of idempotency keys: two never meet.
-	draft.Producer = fire.Producer(caller(ctx).Producer)
 	r, err := s.Desk.Fire(ctx, draft)
 	if err == nil {
 		span.SetAttributes(attribute.String("messaging.message.id", r.Event.ID.Text(event.EventPrefix)))

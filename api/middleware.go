@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -72,15 +73,19 @@ func (s *server) recoverPanics(next http.Handler) http.Handler {
 func plainly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "no-referrer")
+		maps.Copy(h, plainHeaders)
 		if strings.HasPrefix(r.URL.Path, "/v1/") {
-			h.Set("Cache-Control", "no-store")
+			h["Cache-Control"] = noStore
 		}
 		next.ServeHTTP(w, r)
 	})
 }
+
+// What every answer says, or every one of the API: lists of one that nobody adds to.
+var (
+	plainHeaders = http.Header{"X-Content-Type-Options": {"nosniff"}, "X-Frame-Options": {"DENY"}, "Referrer-Policy": {"no-referrer"}}
+	noStore      = []string{"no-store"}
+)
 
 // refuseOtherOrigins keeps pages of other sites, open in a browser on this machine,
 // from calling an API that asks for no key.

@@ -119,7 +119,7 @@ func isJSON(contentType string) bool {
 
 // oneValue says why bytes are no JSON text, or is nil. What is inside is only carried.
 func oneValue(data []byte) error {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	dec := jsontext.NewDecoder(bytes.NewBuffer(data), lenient...)
 	if err := dec.SkipValue(); err != nil {
 		return fault(err, nil)
 	}
@@ -134,7 +134,7 @@ func splitArray(body []byte, most int, of string) ([][]byte, error) {
 	if err := oneValue(body); err != nil {
 		return nil, err
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	dec := jsontext.NewDecoder(bytes.NewBuffer(body), lenient...)
 	if dec.PeekKind() != '[' {
 		return nil, invalid(event.Flaws{{Message: "the body must be an array of " + of}})
 	}

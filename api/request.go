@@ -19,7 +19,10 @@ type Request struct {
 // Resolve implements huma.Resolver.
 func (r *Request) Resolve(ctx huma.Context) []error {
 	raw, _ := humachi.Unwrap(ctx)
-	r.header, r.query = raw.Header, raw.URL.Query()
+	r.header = raw.Header
+	if raw.URL.RawQuery != "" {
+		r.query = raw.URL.Query()
+	}
 	r.tenant = tenantOf(ctx.Context())
 	return nil
 }

@@ -66,7 +66,7 @@ func TestEachTargetGetsADeliveryOfItsOwn(t *testing.T) {
 		if got.header.Get("Eventsvc-Target") != "acme" {
 			continue
 		}
-		if err := standard.Verify(got.header, got.body, time.Now(), secretOf(t, acme.at("secret"))); err != nil || got.header.Get("X-From") != "acme" {
+		if err := standard.Verify(got.header, got.body, time.Now(), secretOf(t, acme.at("secret")).Signer()); err != nil || got.header.Get("X-From") != "acme" {
 			t.Errorf("%v; %v", err, got.header)
 		}
 	}
@@ -217,7 +217,7 @@ func TestSecretsRotateWithAndWithoutAnOverlap(t *testing.T) {
 		p.fire(t, key, `{"type":"a.b","data":1}`)
 		got := s.next(t)
 		return strings.Split(got.header.Get("Webhook-Signature"), " "), func(secret string) bool {
-			return standard.Verify(got.header, got.body, time.Now(), secretOf(t, secret)) == nil
+			return standard.Verify(got.header, got.body, time.Now(), secretOf(t, secret).Signer()) == nil
 		}
 	}
 	if signatures, verifies := send("1"); len(signatures) != 2 || !strings.HasPrefix(signatures[1], "v1a,") || !verifies(first.at("secret")) {
@@ -310,7 +310,7 @@ func TestSecretsAreVerifiedAndResealedByVerbs(t *testing.T) {
 		db.Exec(t.Context(), `UPDATE eventsvc.transactions SET check_at = now() WHERE check_at > now() AND checks = 0`)
 		return q.call(t, "GET", "/v1/transactions/"+held, "").at("transaction.state") == "committed"
 	}, func() string { return "the check was not asked" })
-	if err := standard.Verify(again.header, again.body, time.Now(), secretOf(t, r.at("secret"))); err != nil {
+	if err := standard.Verify(again.header, again.body, time.Now(), secretOf(t, r.at("secret")).Signer()); err != nil {
 		t.Error(err)
 	}
 }

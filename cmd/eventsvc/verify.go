@@ -18,13 +18,13 @@ func verifyCommand() *cobra.Command {
 	cmd := verb("verify", "Verify the signature of a webhook",
 		"Reads the body from standard input, as it came, byte for byte. It exits 1 and says which part fails: a header that is missing, the time, or the signature.",
 		func(cmd *cobra.Command) error {
-			var keys []event.Secret
+			var keys []*event.Signer
 			for _, text := range secrets {
 				key, err := event.ParseSecret(text)
 				if err != nil {
 					return usageError{"--secret " + err.Error()}
 				}
-				keys = append(keys, key)
+				keys = append(keys, key.Signer())
 			}
 			if len(keys) == 0 {
 				return usageError{"give the signing secret with --secret whsec_..."}

@@ -44,5 +44,5 @@ func (i inbox) verify(h http.Header, body []byte) error {
 	if target == nil {
 		return fmt.Errorf("receiver %q is not declared here", h.Get("Eventsvc-Receiver"))
 	}
-	return webhook.Verify(h, body, time.Now(), target.Secrets...)
+	return webhook.Verify(h, body, time.Now(), target.Signers...)
 }

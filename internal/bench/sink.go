@@ -24,7 +24,7 @@ import (
 type sink struct {
 	url      string
 	listener net.Listener
-	secret   event.Secret                                      // every verifyEvery-th signature is checked
+	secret   *event.Signer                                     // every verifyEvery-th signature is checked
 	delay    time.Duration                                     // before each answer
 	answer   func(id string) (status int, after time.Duration) // nil: 200 to everybody
 	count    atomic.Int64                                      // requests read whole
@@ -58,7 +58,7 @@ type sinkDoor struct {
 }
 
 // openSink opens one that serves until it is closed. set, unless nil, has it before that.
-func openSink(secret event.Secret, set func(*sink)) (*sink, error) {
+func openSink(secret *event.Signer, set func(*sink)) (*sink, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err

@@ -134,7 +134,7 @@ func (s *stage) receiver(ctx context.Context, key, kind, terms string, set func(
 
 // sink opens one, which is closed with the stage.
 func (s *stage) sink(set func(*sink)) (*sink, error) {
-	k, err := openSink(secret, set)
+	k, err := openSink(secret.Signer(), set)
 	if err == nil {
 		s.sinks = append(s.sinks, k)
 	}

@@ -84,9 +84,9 @@ type Target struct {
 	Headers  map[string]string
 	// RateLimit is the target's own, or its receiver's.
 	RateLimit Rate
-	// Secrets are the live signing secrets, and Keys the key pairs, newest first. All of
+	// Signers are the live signing secrets, and Keys the key pairs, newest first. All of
 	// them sign.
-	Secrets []Secret
+	Signers []*Signer
 	Keys    []SigningKey
 	// Disabled says that it was switched off after too many dead deliveries: it is owed
 	// nothing new.

@@ -1,10 +1,14 @@
 package event
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"hash"
 	"log/slog"
 	"strings"
+	"sync"
 )
 
 // Secret is the key that signs what a target is sent: 24 to 64 bytes. It shows
@@ -52,3 +56,28 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // MarshalText refuses to be part of any encoded document by accident.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Signer is a secret that is ready to sign. Its HMACs were keyed before, and are used again:
+// keying one takes a third of what it takes to sign an event. It is safe for concurrent use,
+// and shows its secret as little as that does.
+type Signer struct {
+	Secret
+	macs sync.Pool
+}
+
+// Signer makes the secret ready to sign.
+func (s Secret) Signer() *Signer {
+	return &Signer{Secret: s, macs: sync.Pool{New: func() any { return hmac.New(sha256.New, s) }}}
+}
+
+// Append appends the HMAC-SHA256 of parts, one after the other.
+func (s *Signer) Append(to []byte, parts ...[]byte) []byte {
+	mac := s.macs.Get().(hash.Hash)
+	mac.Reset()
+	for _, part := range parts {
+		mac.Write(part)
+	}
+	to = mac.Sum(to)
+	s.macs.Put(mac)
+	return to
+}

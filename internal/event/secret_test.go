@@ -39,7 +39,7 @@ func TestASecretIsHiddenFromPlainTextLogsAndPointers(t *testing.T) {
 	s := Secret("0123456789abcdef0123456789abcdef")
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "secret", s, "secrets", []Secret{s})
-	all := log.String() + fmt.Sprint(&s, []Secret{s}, map[string]Secret{"a": s}) + fmt.Sprintf("%#v %+v %x", []Secret{s}, Target{Secrets: []Secret{s}}, s)
+	all := log.String() + fmt.Sprint(&s, []Secret{s}, map[string]Secret{"a": s}) + fmt.Sprintf("%#v %+v %x", []Secret{s}, Target{Signers: []*Signer{s.Signer()}}, s) + fmt.Sprintf("%v %#v %+v", s.Signer(), s.Signer(), *s.Signer())
 	for _, shown := range []string{string(s[:16]), s.Reveal()[6:], "48 49", "0x30", fmt.Sprintf("%x", string(s))} {
 		if strings.Contains(all, shown) {
 			t.Errorf("%q is in %s", shown, all)

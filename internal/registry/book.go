@@ -45,7 +45,7 @@ type entry struct {
 	target  *event.Target
 	filters []*Filter   // its receiver's and its own: an event must meet all
 	barred  bool        // a filter cannot be read, so nothing is let through
-	expires []time.Time // parallel to target.Secrets; zero is never
+	expires []time.Time // parallel to target.Signers; zero is never
 	keyEnds []time.Time // parallel to target.Keys
 }
 
@@ -234,12 +234,12 @@ func (b *Book) open(r row, receivers map[string]*opened) *entry {
 			e.target.Keys, e.keyEnds = append(e.target.Keys, event.SigningKey(secret)), append(e.keyEnds, end)
 			continue
 		}
-		e.target.Secrets, e.expires = append(e.target.Secrets, secret), append(e.expires, end)
+		e.target.Signers, e.expires = append(e.target.Signers, event.Secret(secret).Signer()), append(e.expires, end)
 	}
 	if err := b.registry.calls(of.receiver); err != nil && !e.target.Unreadable {
 		e.target.Unusable = "the function " + err.Error()
 	}
-	if len(e.target.Secrets) == 0 && sealed != nil && !e.target.Unreadable {
+	if len(e.target.Signers) == 0 && sealed != nil && !e.target.Unreadable {
 		e.target.Unusable = sealed.Error()
 	}
 	return e
@@ -340,7 +340,7 @@ func (b *Book) Target(id event.TargetID) *event.Target {
 
 func (e *entry) withoutExpired(now time.Time) *event.Target {
 	live := *e.target
-	live.Secrets, live.Keys = nil, nil
+	live.Signers, live.Keys = nil, nil
 	for i, end := range e.keyEnds {
 		if end.IsZero() || now.Before(end) {
 			live.Keys = append(live.Keys, e.target.Keys[i])
@@ -348,7 +348,7 @@ func (e *entry) withoutExpired(now time.Time) *event.Target {
 	}
 	for i, end := range e.expires {
 		if end.IsZero() || now.Before(end) {
-			live.Secrets = append(live.Secrets, e.target.Secrets[i])
+			live.Signers = append(live.Signers, e.target.Signers[i])
 		}
 	}
 	return &live

@@ -131,10 +131,10 @@ func TestSecretsAreSealedInTheTableAndOpenedInTheBook(t *testing.T) {
 		}
 	}
 	b := book(t, r)
-	if got := b.Find("given", "").Secrets; len(got) != 1 || !bytes.Equal(got[0], given) || !bytes.Equal(put.Secret, given) {
+	if got := b.Find("given", "").Signers; len(got) != 1 || !bytes.Equal(got[0].Secret, given) || !bytes.Equal(put.Secret, given) {
 		t.Errorf("got %v", got)
 	}
-	if got := b.Find("k", "").Secrets; len(got) != 1 || !bytes.Equal(got[0], made) || len(made) != 32 {
+	if got := b.Find("k", "").Signers; len(got) != 1 || !bytes.Equal(got[0].Secret, made) || len(made) != 32 {
 		t.Errorf("got %v", got)
 	}
 	if _, err := r.Declare(t.Context(), "given", declaration(func(d *registry.Declaration) { d.Secret = new(made.Reveal()) }), 0); !errors.Is(err, registry.ErrSecretSet) {
@@ -222,7 +222,7 @@ func TestAnotherProcesssBookReachesEveryChange(t *testing.T) {
 		t.Errorf("declared again: %+v", put)
 	}
 	reach()
-	if matches() != 1 || b.Find("k", "").ID != id || len(b.Find("k", "").Secrets) != 1 {
+	if matches() != 1 || b.Find("k", "").ID != id || len(b.Find("k", "").Signers) != 1 {
 		t.Error("declared again, it is not the same receiver with one new secret")
 	}
 }
@@ -282,7 +282,7 @@ func TestATargetWhoseSecretCannotBeOpenedIsMatchedAndSaysSo(t *testing.T) {
 	declare(t, over(t, pool), "k")
 	for name, s := range map[string]*registry.Sealer{"another key": sealer(t, key(2)), "no key": sealer(t)} {
 		b := book(t, registry.New(pool, registry.Options{Sealer: s}))
-		if all, _ := b.Match(occasion("a.b", "")); len(all) != 1 || b.Target(all[0].ID).Unusable == "" || b.Target(all[0].ID).Unreadable || len(all[0].Secrets) != 0 {
+		if all, _ := b.Match(occasion("a.b", "")); len(all) != 1 || b.Target(all[0].ID).Unusable == "" || b.Target(all[0].ID).Unreadable || len(all[0].Signers) != 0 {
 			t.Errorf("%s: got %+v", name, all)
 		}
 	}

@@ -19,13 +19,16 @@ func sealedWith(t testing.TB, pool *pgxpool.Pool, keys ...[]byte) *registry.Regi
 	return registry.New(pool, registry.Options{Sealer: sealer(t, keys...), Defaults: defaults, CheckURL: func(string) error { return nil }})
 }
 
-func secretsOf(t testing.TB, r *registry.Registry, name string) []event.Secret {
+func secretsOf(t testing.TB, r *registry.Registry, name string) (secrets []event.Secret) {
 	t.Helper()
 	target := book(t, r).Find(name, "")
 	if target == nil {
 		return nil
 	}
-	return target.Secrets
+	for _, s := range target.Signers {
+		secrets = append(secrets, s.Secret)
+	}
+	return secrets
 }
 
 func TestSecretsOfEveryAgeAreReadAfterKeysAreGiven(t *testing.T) {

@@ -117,8 +117,8 @@ func TestAReceiverThatIsDeclaredAgainBeginsAnew(t *testing.T) {
 		t.Errorf("it was created %v", again.Receiver.CreatedAt)
 	}
 	got := book(t, r).Find("k", "")
-	if len(got.Secrets) != 1 || !bytes.Equal(got.Secrets[0], again.Secret) {
-		t.Errorf("%d secrets are live", len(got.Secrets))
+	if len(got.Signers) != 1 || !bytes.Equal(got.Signers[0].Secret, again.Secret) {
+		t.Errorf("%d secrets are live", len(got.Signers))
 	}
 }
 

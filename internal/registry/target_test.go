@@ -48,7 +48,7 @@ func TestDeclaringTargetsIsIdempotentEachWithASecretOfItsOwn(t *testing.T) {
 		t.Errorf("one changed, one new: %+v", mixed)
 	}
 	got := book(t, r).Find("hooks", "a")
-	if got == nil || got.Tenant != "acme" || len(got.Secrets) != 1 || got.Secrets[0].Reveal() != first[0].Secret.Reveal() {
+	if got == nil || got.Tenant != "acme" || len(got.Signers) != 1 || got.Signers[0].Reveal() != first[0].Secret.Reveal() {
 		t.Errorf("in the book: %+v", got)
 	}
 	if _, err := r.DeclareTargets(t.Context(), "hooks", []registry.NamedTarget{changed}, 7); !errors.Is(err, registry.ErrChanged) {
@@ -90,7 +90,7 @@ func TestATargetThatIsDeclaredAgainBeginsAnew(t *testing.T) {
 	if !again.Created || again.Secret.Reveal() == first.Secret.Reveal() || again.Target.DisabledAt != nil {
 		t.Errorf("got %+v", again)
 	}
-	if got := book(t, r).Find("hooks", "a"); len(got.Secrets) != 1 || got.Paused {
+	if got := book(t, r).Find("hooks", "a"); len(got.Signers) != 1 || got.Paused {
 		t.Errorf("in the book: %+v", got)
 	}
 }
@@ -137,7 +137,7 @@ func TestARotationKeepsFiveSecretsAtMostAndNoneThatExpired(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if stored() != 5 || len(book(t, r).Find("k", "").Secrets) != 5 {
+	if stored() != 5 || len(book(t, r).Find("k", "").Signers) != 5 {
 		t.Errorf("%d are stored", stored())
 	}
 	if _, err := pool.Exec(t.Context(), `UPDATE eventsvc.secrets SET expires_at = now() - interval '1 second' WHERE expires_at < 'infinity'`); err != nil {
@@ -147,7 +147,7 @@ func TestARotationKeepsFiveSecretsAtMostAndNoneThatExpired(t *testing.T) {
 		t.Errorf("%d are stored, %v; the last two may sign", stored(), err)
 	}
 	done, err := r.Rotate(t.Context(), "k", "", nil, 0)
-	if live := book(t, r).Find("k", "").Secrets; err != nil || stored() != 1 || live[0].Reveal() != done.Secret.Reveal() {
+	if live := book(t, r).Find("k", "").Signers; err != nil || stored() != 1 || live[0].Reveal() != done.Secret.Reveal() {
 		t.Errorf("after a leak %d are stored, %v", stored(), err)
 	}
 	if _, err := r.Rotate(t.Context(), "none", "", nil, 0); !errors.Is(err, registry.ErrNotFound) {

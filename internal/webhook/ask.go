@@ -35,5 +35,5 @@ func (c *Courier) Ask(ctx context.Context, q *event.Question) (status int, err e
 	if err := sendable(q.URL); err != nil {
 		return 0, err
 	}
-	return c.notice(ctx, q.URL, id+"_check_"+strconv.Itoa(q.Number), body, []event.Secret{q.Secret}, nil)
+	return c.notice(ctx, q.URL, id+"_check_"+strconv.Itoa(q.Number), body, []*event.Signer{q.Secret.Signer()}, nil)
 }

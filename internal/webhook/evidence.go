@@ -1,9 +1,11 @@
 package webhook
 
 import (
+	"bytes"
 	"encoding/base64"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -43,7 +45,7 @@ func testimony(resp *http.Response, from io.Reader) (_ event.Response, whole boo
 		// deadline no longer ends a read of it, and silence would hold the attempt for ever.
 		return r, false
 	}
-	body, err := io.ReadAll(io.LimitReader(from, maxKeptBody+1))
+	body, err := readUpTo(from, maxKeptBody+1, resp.ContentLength)
 	if len(body) > maxKeptBody {
 		body, r.Cut = body[:maxKeptBody], true
 	}
@@ -56,12 +58,34 @@ func testimony(resp *http.Response, from io.Reader) (_ event.Response, whole boo
 	if r.Cut {
 		text = wholeRunes(body)
 	}
-	if utf8.Valid(text) && !strings.ContainsRune(string(text), 0) {
+	if utf8.Valid(text) && bytes.IndexByte(text, 0) < 0 {
 		r.Body = string(text)
 	} else {
 		r.Body, r.Base64 = base64.StdEncoding.EncodeToString(body), true
 	}
 	return r, whole
+}
+
+// readUpTo reads to the end, but no more than most bytes. Where the length is known it is
+// what room is made for; below zero it is not.
+func readUpTo(from io.Reader, most int, length int64) ([]byte, error) {
+	room := 512
+	if length >= 0 {
+		room = int(min(length, int64(most))) + 1 // one more, so that the end is found without growing
+	}
+	all := make([]byte, 0, room)
+	for len(all) < most {
+		all = slices.Grow(all, 1)
+		n, err := from.Read(all[len(all):min(cap(all), most)])
+		all = all[:len(all)+n]
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
 }
 
 // safeHeader is a header's value as safeText. A Location is kept without its query,

@@ -39,7 +39,7 @@ func (c *Courier) writeHeaders(h http.Header, ctx context.Context, claim *event.
 	stamp := strconv.FormatInt(now.Unix(), 10)
 	set("Webhook-Id", about.WebhookID)
 	set("Webhook-Timestamp", stamp)
-	set("Webhook-Signature", sign(claim.To.Secrets, claim.To.Keys, about.WebhookID, stamp, body))
+	set("Webhook-Signature", sign(claim.To.Signers, claim.To.Keys, about.WebhookID, stamp, body))
 	if about.Test {
 		set("Eventsvc-Test", "true")
 	}

@@ -130,7 +130,7 @@ func claimFor(url string, change ...func(*event.Receiver)) *event.Claim {
 	return &event.Claim{
 		Fence: event.Fence{Delivery: id}, MaxAttempts: 20, Sending: 1, Format: r.Format,
 		Event: event.Event{ID: event.NewID(noon), Type: "order.placed", Data: []byte(`{ "b":1, "a": 123456789012345678901234567890.50 }`), RecordedAt: noon},
-		To:    &event.Target{URL: url, Receiver: r, Secrets: []event.Secret{make(event.Secret, 32)}},
+		To:    &event.Target{URL: url, Receiver: r, Signers: signers(make(event.Secret, 32))},
 	}
 }
 

@@ -72,7 +72,7 @@ func TestARequestCarriesTheContractsHeadersAndAValidSignature(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, values, want)
 		}
 	}
-	oracle := must(standardwebhooks.NewWebhook(claim.To.Secrets[0].Reveal()))
+	oracle := must(standardwebhooks.NewWebhook(claim.To.Signers[0].Reveal()))
 	if err := oracle.Verify(s.body, s.header); err != nil {
 		t.Errorf("the reference library says: %v", err)
 	}

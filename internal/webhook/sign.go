@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 
@@ -13,24 +12,22 @@ import (
 // spaces. A receiver that knows any of the secrets can verify it.
 //
 // Key pairs sign the same content as "v1a," and the base64 of Ed25519, behind the secrets.
-func sign(secrets []event.Secret, keys []event.SigningKey, id, timestamp string, body []byte) string {
+func sign(secrets []*event.Signer, keys []event.SigningKey, id, timestamp string, body []byte) string {
 	const item = len("v1,") + 44 + 1
 	out := make([]byte, 0, item*len(secrets))
+	head := []byte(id + "." + timestamp + ".")
 	var sum [sha256.Size]byte
 	for i, secret := range secrets {
-		mac := hmac.New(sha256.New, secret)
-		mac.Write([]byte(id + "." + timestamp + "."))
-		mac.Write(body)
 		if i > 0 {
 			out = append(out, ' ')
 		}
 		out = append(out, "v1,"...)
-		out = base64.StdEncoding.AppendEncode(out, mac.Sum(sum[:0]))
+		out = base64.StdEncoding.AppendEncode(out, secret.Append(sum[:0], head, body))
 	}
 	if len(keys) == 0 {
 		return string(out)
 	}
-	content := append([]byte(id+"."+timestamp+"."), body...)
+	content := append(head, body...)
 	for _, key := range keys {
 		if len(out) > 0 {
 			out = append(out, ' ')

@@ -50,7 +50,7 @@ func (c *Courier) Tell(ctx context.Context, to *event.Target, n *event.Notice) e
 	if err := sendable(to.Receiver.OnFailure); err != nil {
 		return fmt.Errorf("on_failure cannot be told: %w", err)
 	}
-	status, err := c.notice(ctx, to.Receiver.OnFailure, n.WebhookID+"_failure_"+strconv.Itoa(n.Attempt), body, to.Secrets, to.Keys)
+	status, err := c.notice(ctx, to.Receiver.OnFailure, n.WebhookID+"_failure_"+strconv.Itoa(n.Attempt), body, to.Signers, to.Keys)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (c *Courier) Tell(ctx context.Context, to *event.Target, n *event.Notice) e
 
 // notice makes one request of the service's own, in the format standard and signed as of
 // now, and answers with the status that came back.
-func (c *Courier) notice(ctx context.Context, url, id string, body []byte, secrets []event.Secret, keys []event.SigningKey) (status int, err error) {
+func (c *Courier) notice(ctx context.Context, url, id string, body []byte, signers []*event.Signer, keys []event.SigningKey) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	now := time.Now()
@@ -76,7 +76,7 @@ func (c *Courier) notice(ctx context.Context, url, id string, body []byte, secre
 	req.Header.Set("Content-Type", contentType(event.FormatStandard))
 	req.Header.Set("Webhook-Id", id)
 	req.Header.Set("Webhook-Timestamp", stamp)
-	req.Header.Set("Webhook-Signature", sign(secrets, keys, id, stamp, body))
+	req.Header.Set("Webhook-Signature", sign(signers, keys, id, stamp, body))
 	resp, err := c.wire.send(req, body, seen)
 	if err != nil {
 		seen.leave(false)

@@ -19,7 +19,7 @@ const tolerance = 5 * time.Minute
 // Verify checks the signature of a webhook and says which part of it is wrong: a
 // header that is missing, a timestamp too far from now, or a signature that none of the
 // secrets makes. It is what a receiver should do with everything it is sent.
-func Verify(h http.Header, body []byte, now time.Time, secrets ...event.Secret) error {
+func Verify(h http.Header, body []byte, now time.Time, secrets ...*event.Signer) error {
 	id, stamp, signatures := h.Get("Webhook-Id"), h.Get("Webhook-Timestamp"), h.Get("Webhook-Signature")
 	for name, value := range map[string]string{"webhook-id": id, "webhook-timestamp": stamp, "webhook-signature": signatures} {
 		if value == "" {
@@ -40,7 +40,7 @@ func Verify(h http.Header, body []byte, now time.Time, secrets ...event.Secret) 
 		}
 		known = true
 		for _, secret := range secrets {
-			if hmac.Equal([]byte(signature), []byte(sign([]event.Secret{secret}, nil, id, stamp, body))) {
+			if hmac.Equal([]byte(signature), []byte(sign([]*event.Signer{secret}, nil, id, stamp, body))) {
 				return nil
 			}
 		}
