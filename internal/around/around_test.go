@@ -232,6 +232,7 @@ func TestAttemptsAreCountedByWhatTheyCameTo(t *testing.T) {
 		_, exit, _ := hook.Enter(t.Context(), about())
 		exit(event.Result{Recorded: true, Verdict: event.Verdict{Duration: time.Second}, Settlement: event.Settlement{Status: event.Failed, Outcome: event.OutcomeFailed, Class: event.ClassTimeout}})
 	}
+	hook.Enter(t.Context(), about()) // and is under way
 	var got metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &got); err != nil {
 		t.Fatal(err)
@@ -239,6 +240,9 @@ func TestAttemptsAreCountedByWhatTheyCameTo(t *testing.T) {
 	found := map[string]bool{}
 	for _, m := range got.ScopeMetrics[0].Metrics {
 		found[m.Name] = true
+		if sum, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "eventsvc.attempts.active" && sum.DataPoints[0].Value != 1 {
+			t.Errorf("%d are under way", sum.DataPoints[0].Value)
+		}
 		if sum, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "eventsvc.deliveries.attempts" {
 			want := attribute.NewSet(attribute.String("outcome", "failed"), attribute.String("status", "failed"), attribute.String("class", "timeout"))
 			if len(sum.DataPoints) != 1 || sum.DataPoints[0].Value != 3 || !sum.DataPoints[0].Attributes.Equals(&want) {

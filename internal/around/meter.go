@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -22,33 +23,38 @@ func Meter(provider metric.MeterProvider) (Hook, error) {
 		metric.WithDescription("Attempts that ended, by what they came to."))
 	seconds, err2 := meter.Float64Histogram("eventsvc.attempt.duration", metric.WithUnit("s"),
 		metric.WithDescription("How long attempts took."), metric.WithExplicitBucketBoundaries(durationBuckets...))
-	active, err3 := meter.Int64UpDownCounter("eventsvc.attempts.active", metric.WithUnit("{attempt}"),
-		metric.WithDescription("Attempts under way."))
+	m := &meters{attempts: attempts, seconds: seconds}
+	_, err3 := meter.Int64ObservableUpDownCounter("eventsvc.attempts.active", metric.WithUnit("{attempt}"),
+		metric.WithDescription("Attempts under way."), metric.WithInt64Callback(m.observe))
 	for _, err := range []error{err1, err2, err3} {
 		if err != nil {
 			return nil, fmt.Errorf("make the meters of attempts: %w", err)
 		}
 	}
-	m := &meters{attempts: attempts, seconds: seconds, active: active}
 	return HookFunc(m.enter), nil
 }
 
 type meters struct {
 	attempts metric.Int64Counter
 	seconds  metric.Float64Histogram
-	active   metric.Int64UpDownCounter
+	active   atomic.Int64
 	labels   sync.Map // labelKey -> metric.MeasurementOption
 }
 
 func (m *meters) enter(ctx context.Context, _ event.Context) (context.Context, Exit, error) {
-	m.active.Add(ctx, 1)
+	m.active.Add(1)
 	return ctx, func(r event.Result) error {
-		m.active.Add(ctx, -1)
+		m.active.Add(-1)
 		labels := m.labelsFor(&r)
 		m.attempts.Add(ctx, 1, labels)
 		m.seconds.Record(ctx, r.Verdict.Duration.Seconds(), labels)
 		return nil
 	}, nil
+}
+
+func (m *meters) observe(_ context.Context, o metric.Int64Observer) error {
+	o.Observe(m.active.Load())
+	return nil
 }
 
 // labelKey is one of the few combinations of labels there are.

@@ -27,9 +27,9 @@ func (c *Courier) writeHeaders(h http.Header, ctx context.Context, claim *event.
 		h.Set(name, value)
 	}
 	values := make([]string, 0, maxOwnHeaders)
-	set := func(name, value string) {
+	set := func(name, value string) { // in its canonical form
 		values = append(values, value)
-		h[http.CanonicalHeaderKey(name)] = values[len(values)-1 : len(values) : len(values)]
+		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	set("User-Agent", c.agent)
 	set("Content-Type", contentType(claim.Format))
