@@ -50,7 +50,7 @@ bench-go: ## Benchmarks of the hot path, with allocations
 	go test -run '^$$' -bench . -benchmem ./internal/... ./api
 
 BASE ?=
-BENCHED := ./api ./internal/webhook ./internal/access ./internal/registry ./internal/around
+BENCHED := ./api ./internal/webhook ./internal/access ./internal/registry ./internal/around ./internal/pg
 ROUNDS ?= 6
 bench-compare: ## The Go benchmarks of the hot path beside those of a commit: make bench-compare BASE=main
 	@[ -n "$(BASE)" ] || { echo "BASE is not set; give the commit to compare with: make bench-compare BASE=main"; exit 2; }

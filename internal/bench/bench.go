@@ -34,7 +34,10 @@ type scenario struct {
 	asserts string
 	bound   time.Duration // it has failed when it takes longer
 	alone   bool          // it needs neither the service nor a database
-	run     func(ctx context.Context, s *stage) error
+	// beside says that its costs are compared with those of a drain over an empty database,
+	// which is measured right before it: what a machine can do changes within minutes.
+	beside bool
+	run    func(ctx context.Context, s *stage) error
 }
 
 var scenarios = []scenario{fires, bulk, drain, latency, fanout, storm, slow, pending, dead, snapshot, history, prune, river}
@@ -68,6 +71,17 @@ func chosen(names []string) ([]scenario, error) {
 	return slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return !slices.Contains(names, s.name) }), nil
 }
 
+// paired puts a drain right before each scenario that is compared with one.
+func paired(list []scenario) (all []scenario) {
+	for i, sc := range list {
+		if sc.beside && (i == 0 || list[i-1].name != drain.name) {
+			all = append(all, drain)
+		}
+		all = append(all, sc)
+	}
+	return all
+}
+
 // Run measures, each scenario over a fresh database. A scenario that fails is in the
 // report and ends nothing else; an error is that nothing could be measured.
 func Run(ctx context.Context, o Options) (*Report, error) {
@@ -78,6 +92,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Beside == "" {
 		list = slices.DeleteFunc(slices.Clone(list), func(s scenario) bool { return s.name == river.name })
 	}
+	list = paired(list)
 	if o.Profiles != "" {
 		if err := os.MkdirAll(o.Profiles, 0o755); err != nil {
 			return nil, err

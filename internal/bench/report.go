@@ -65,9 +65,9 @@ func (r *Report) Failed() (names []string) {
 	return names
 }
 
-// find is a figure of a scenario that has run, or 0.
+// find is a figure of a scenario as it ran last, or 0.
 func (r *Report) find(scenario, name string) float64 {
-	for i := range r.Scenarios {
+	for i := len(r.Scenarios) - 1; i >= 0; i-- {
 		for _, f := range r.Scenarios[i].Figures {
 			if r.Scenarios[i].Name == scenario && f.Name == name {
 				return f.Value
