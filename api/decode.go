@@ -152,7 +152,8 @@ func given(k jsontext.Kind) string {
 // pass through.
 func splitData(body []byte) (data, rest []byte, err error) { return splitMember(body, "data") }
 
-// lenient is JSON as RFC 8259 has it.
+// lenient takes what RFC 8259 allows and stricter readers do not: names given twice, which
+// are the producer's own business, and text that is no Unicode.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
 var (

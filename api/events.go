@@ -105,7 +105,7 @@ func (s *server) events(api huma.API) {
 		"Stores the key, the event and one delivery per receiver in one transaction. A 201 means that all of it is durable; any other answer means that none is. The same key again gets the same answer. CloudEvents 1.0 are taken in structured, binary and batch mode; each event of a batch is answered by itself.")
 	op.DefaultStatus, op.MaxBodyBytes, op.SkipValidateBody = http.StatusCreated, maxBatchBytes+1, true
 	op.Middlewares = huma.Middlewares{boundFires}
-	op.Metadata[waitMetadata] = preferredWait
+	op.Metadata[waitMetadata] = waitOfFire
 	op.Errors = []int{400, 401, 404, 409, 413, 415, 422, 503}
 	op.Responses = map[string]*huma.Response{
 		"200": documentAnswer[batchAnswer](api, "To a batch: each of its events was answered by itself."),
@@ -122,6 +122,14 @@ func (s *server) events(api huma.API) {
 	op = operation(reads, http.MethodGet, "/v1/events", "list-events", "Events", "Events, newest first", "")
 	op.Errors = []int{400, 401, 422, 503}
 	register(api, op, s.listEvents)
+}
+
+// waitOfFire is how long the answer to a fire may wait. That to a batch never does.
+func waitOfFire(h http.Header) time.Duration {
+	if modeOf(h) == batch {
+		return 0
+	}
+	return preferredWait(h)
 }
 
 func (s *server) fireEvent(ctx context.Context, in *fireInput) (*fireOutput, error) {
@@ -172,16 +180,16 @@ func (in *fireInput) read(m mode) (*fire.Draft, error) {
 
 // fire fires a draft within the span of its creation (OpenTelemetry, messaging
 // conventions): every attempt's span links to this one, or to the caller's where we
-// record none, or to that which the draft names.
+// trace nothing, or to that which the draft names.
 func (s *server) fire(ctx context.Context, draft *fire.Draft) (fire.Receipt, error) {
 	if err := bindDraft(ctx, draft); err != nil {
 		return fire.Receipt{}, err
 	}
 	// The key's owner and tenant are the scope of idempotency keys: two never meet.
 	draft.Producer = fire.Producer(caller(ctx).Producer)
-	if caller := trace.SpanFromContext(ctx); !caller.IsRecording() {
+	if around := trace.SpanFromContext(ctx); !around.IsRecording() {
 		if draft.TraceParent == "" {
-			draft.TraceParent = traceParent(caller.SpanContext())
+			draft.TraceParent = traceParent(around.SpanContext())
 		}
 		return s.Desk.Fire(ctx, draft)
 	}

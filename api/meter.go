@@ -12,6 +12,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
 	"go.opentelemetry.io/otel/semconv/v1.40.0/httpconv"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/eventsvc/eventsvc/internal/around"
 )
 
 // meter counts and times requests as OpenTelemetry's conventions for HTTP servers have it,
@@ -26,14 +28,11 @@ type meter struct {
 	labels   sync.Map // combination -> metric.MeasurementOption
 }
 
-// requestBuckets are those of the conventions, in seconds.
-var requestBuckets = metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10)
-
 func newMeter(provider metric.MeterProvider) (*meter, error) {
 	of := provider.Meter("github.com/eventsvc/eventsvc/api")
 	var m meter
 	var err1, err2, err3 error
-	m.seconds, err1 = httpconv.NewServerRequestDuration(of, requestBuckets)
+	m.seconds, err1 = httpconv.NewServerRequestDuration(of, metric.WithExplicitBucketBoundaries(around.DurationBuckets...))
 	m.received, err2 = httpconv.NewServerRequestBodySize(of)
 	m.sent, err3 = httpconv.NewServerResponseBodySize(of)
 	for _, err := range []error{err1, err2, err3} {
@@ -46,9 +45,8 @@ func newMeter(provider metric.MeterProvider) (*meter, error) {
 
 // combination is what a request's labels are made of.
 type combination struct {
-	method, route string
-	major, minor  int
-	status        int
+	method, route, version string
+	status                 int
 }
 
 // measured measures what goes through it, unless it is asked every few seconds. It is to
@@ -71,11 +69,12 @@ func (m *meter) measured(next http.Handler) http.Handler {
 		if status == 0 {
 			status = http.StatusOK // which is what the server says for who says nothing
 		}
-		labels := m.labelsFor(combination{standard(r.Method), r.Pattern, r.ProtoMajor, r.ProtoMinor, status})
+		labels := m.labelsFor(combination{standard(r.Method), r.Pattern, version(r), status})
 		m.seconds.Inst().Record(ctx, time.Since(began).Seconds(), labels)
 		m.sent.Inst().Record(ctx, int64(written.BytesWritten()), labels)
-		if r.ContentLength >= 0 { // as the caller declared it, whether it was read or not
-			m.received.Inst().Record(ctx, r.ContentLength, labels)
+		if r.ContentLength >= 0 {
+			// As the caller declared it, whether it was read or not: anybody may declare anything.
+			m.received.Inst().Record(ctx, min(r.ContentLength, maxBulkBytes+1), labels)
 		}
 	})
 }
@@ -85,12 +84,8 @@ func (m *meter) labelsFor(c combination) metric.MeasurementOption {
 	if made, ok := m.labels.Load(c); ok {
 		return made.(metric.MeasurementOption)
 	}
-	version := fmt.Sprintf("%d.%d", c.major, c.minor)
-	if c.major > 1 {
-		version = fmt.Sprint(c.major)
-	}
 	all := []attribute.KeyValue{semconv.HTTPRequestMethodKey.String(c.method), semconv.URLScheme("http"), semconv.HTTPResponseStatusCode(c.status),
-		semconv.NetworkProtocolName("http"), semconv.NetworkProtocolVersion(version)}
+		semconv.NetworkProtocolName("http"), semconv.NetworkProtocolVersion(c.version)}
 	if c.route != "" {
 		all = append(all, semconv.HTTPRoute(c.route))
 	}
@@ -107,6 +102,17 @@ func standard(method string) string {
 		return method
 	}
 	return "_OTHER"
+}
+
+// version is that of HTTP. Of minor ones anybody may make up some: there are two.
+func version(r *http.Request) string {
+	switch {
+	case r.ProtoMajor == 2:
+		return "2"
+	case r.ProtoAtLeast(1, 1):
+		return "1.1"
+	}
+	return "1.0"
 }
 
 // Quiet reports whether a request is one of those that come every few seconds: they are

@@ -3,6 +3,7 @@ package api
 import (
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -107,5 +108,27 @@ func TestABodyOfUnknownLengthIsNotMeasured(t *testing.T) {
 		if strings.HasPrefix(name, "http.server.request.body.size ") {
 			t.Errorf("got %s: %d", name, n)
 		}
+	}
+}
+
+// Nobody makes series, or sums that wrap around, by declaring what is not so.
+func TestWhatACallerMakesUpIsMeasuredWithinBounds(t *testing.T) {
+	router, measured := measuring(t)
+	for minor := range 10 {
+		r := httptest.NewRequest("POST", "/things/1", nil)
+		r.ProtoMinor, r.ContentLength = minor, math.MaxInt64
+		router.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	got := measured()
+	const of = "http.request.method=POST,http.response.status_code=201,http.route=/things/{id},network.protocol.name=http,url.scheme=http,"
+	for version, n := range map[string]uint64{"1.0": 1, "1.1": 9} {
+		labels := strings.Replace(of, "url.scheme", "network.protocol.version="+version+",url.scheme", 1)
+		labels = strings.TrimSuffix(labels, ",")
+		if got["http.server.request.duration "+labels] != n || got["http.server.request.body.size "+labels] != n*(maxBulkBytes+1) {
+			t.Errorf("HTTP/%s: got %v", version, got)
+		}
+	}
+	if len(got) != 6 {
+		t.Errorf("%d series: %v", len(got), got)
 	}
 }

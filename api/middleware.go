@@ -171,7 +171,7 @@ func refuseUnknownQuery(api huma.API) func(huma.Context, func(huma.Context)) {
 }
 
 // bounded gives every operation a deadline, so that a database that does not answer
-// is said to be unavailable. Who has an answer wait has that much more.
+// is said to be unavailable, and as much more as its answer may wait.
 func bounded(ctx huma.Context, next func(huma.Context)) {
 	within := answerTimeout
 	if wait, ok := ctx.Operation().Metadata[waitMetadata].(func(http.Header) time.Duration); ok {

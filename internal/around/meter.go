@@ -12,8 +12,8 @@ import (
 	"github.com/eventsvc/eventsvc/internal/event"
 )
 
-// durationBuckets are those of OpenTelemetry's conventions, in seconds.
-var durationBuckets = []float64{0.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
+// DurationBuckets are those of OpenTelemetry's conventions, in seconds.
+var DurationBuckets = []float64{0.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
 
 // Meter counts attempts and times them, by outcome, status and class. Neither a target
 // nor an address is ever a label: there may be any number of them.
@@ -22,7 +22,7 @@ func Meter(provider metric.MeterProvider) (Hook, error) {
 	attempts, err1 := meter.Int64Counter("eventsvc.deliveries.attempts", metric.WithUnit("{attempt}"),
 		metric.WithDescription("Attempts that ended, by what they came to."))
 	seconds, err2 := meter.Float64Histogram("eventsvc.attempt.duration", metric.WithUnit("s"),
-		metric.WithDescription("How long attempts took."), metric.WithExplicitBucketBoundaries(durationBuckets...))
+		metric.WithDescription("How long attempts took."), metric.WithExplicitBucketBoundaries(DurationBuckets...))
 	m := &meters{attempts: attempts, seconds: seconds}
 	_, err3 := meter.Int64ObservableUpDownCounter("eventsvc.attempts.active", metric.WithUnit("{attempt}"),
 		metric.WithDescription("Attempts under way."), metric.WithInt64Callback(m.observe))
