@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -28,7 +29,7 @@ type reading struct {
 func (a Args) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ []any) (text string, values []any, err error) {
 	known, ok := readings.Load(sql)
 	if !ok {
-		known, err = a.read(ctx, conn, sql)
+		known, err = read(ctx, conn, sql)
 		if err != nil {
 			return "", nil, err
 		}
@@ -44,23 +45,23 @@ func (a Args) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ []
 }
 
 // read reads a statement and keeps what it found. Which argument stands where is told by
-// giving each its own name.
-func (a Args) read(ctx context.Context, conn *pgx.Conn, sql string) (*reading, error) {
-	names := make(pgx.NamedArgs, len(a))
-	for name := range a {
-		names[name] = name
+// giving each name itself as its value.
+func read(ctx context.Context, conn *pgx.Conn, sql string) (*reading, error) {
+	names := pgx.NamedArgs{}
+	for _, found := range named.FindAllStringSubmatch(sql, -1) {
+		names[found[1]] = found[1]
 	}
 	text, order, err := names.RewriteQuery(ctx, conn, sql, nil)
 	if err != nil {
 		return nil, err
 	}
 	r := &reading{text: text}
-	for i, name := range order {
-		if name == nil {
-			return nil, fmt.Errorf("a statement names argument %d of %d, which is not given", i+1, len(order))
-		}
+	for _, name := range order {
 		r.names = append(r.names, name.(string))
 	}
 	readings.Store(sql, r)
 	return r, nil
 }
+
+// named is whatever may be an argument. What is none, in a text or a comment, is not looked for.
+var named = regexp.MustCompile(`@([a-zA-Z_][a-zA-Z0-9_]*)`)

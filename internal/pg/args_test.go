@@ -23,8 +23,8 @@ func TestArgumentsStandWhereTheirNamesDoInAStatement(t *testing.T) {
 
 func TestAStatementThatNamesWhatIsNotGivenIsRefusedAndOneThatIsGivenMoreIsNot(t *testing.T) {
 	const sql = `SELECT @one, @two`
-	for _, want := range []string{"argument 2 of 2", "two"} { // before it was ever read, and after
-		if _, _, err := (pg.Args{"one": 1, "three": 3}).RewriteQuery(t.Context(), nil, sql, nil); err == nil || !strings.Contains(err.Error(), want) {
+	for range 2 { // before it was ever read, and after
+		if _, _, err := (pg.Args{"one": 1, "three": 3}).RewriteQuery(t.Context(), nil, sql, nil); err == nil || !strings.Contains(err.Error(), `"two"`) {
 			t.Errorf("got %v", err)
 		}
 		if _, values, err := (pg.Args{"one": 1, "two": nil, "three": 3}).RewriteQuery(t.Context(), nil, sql, nil); err != nil || !slices.Equal(values, []any{1, nil}) {

@@ -33,7 +33,7 @@ func (c *Courier) render(f event.Format, e *event.Event) ([]byte, error) {
 // known are the formats that can be rendered.
 var known = []event.Format{event.FormatStandard, event.FormatCloudEvents, event.FormatCloudEventsBinary, event.FormatRaw}
 
-// lenient is RFC 8259 as it has it.
+// lenient takes what RFC 8259 allows and stricter readers do not, as the API did.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
 // wellFormed says where data is no JSON text (RFC 8259), or is nil. Names given twice

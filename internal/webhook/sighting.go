@@ -162,14 +162,15 @@ const (
 	lastPatience = 500 * time.Millisecond
 )
 
-// hear has an answer's body read, and closes it. Unless all of it is here already, it may
-// break, hang or never end: it gets a moment. Over HTTP/2 an end of the context does not end a read while the request's own
+// hear has an answer's body read, and closes it. It may break, hang or never end: it gets a
+// moment. Over HTTP/2 an end of the context does not end a read while the request's own
 // body waits for leave to be sent; closing does. A body is closed once: net/http counts
-// what was not read towards what the peer may send, each time.
+// what was not read towards what the peer may send, each time. One of cleartext, which has
+// no line to be held by, can do none of that where all of it is here already.
 func (s *sighting) hear(resp *http.Response, cancel func(), read func() (whole bool)) {
 	if b, clear := resp.Body.(*clearBody); clear && b.here(resp.ContentLength) {
+		defer resp.Body.Close()
 		read()
-		resp.Body.Close()
 		return
 	}
 	hangUp := sync.OnceFunc(func() { resp.Body.Close() })

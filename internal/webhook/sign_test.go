@@ -1,11 +1,15 @@
 package webhook
 
 import (
+	"bytes"
 	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,6 +111,24 @@ func TestVerifyAgreesWithTheReferenceLibrary(t *testing.T) {
 			t.Errorf("%s: the reference library says %v, we say %v", name, theirs, err)
 		}
 	}
+}
+
+func TestOneSecretSignsForManyAtOnce(t *testing.T) {
+	shared, own := event.Secret(strings.Repeat("k", 32)).Signer(), sync.WaitGroup{}
+	for i := range 8 {
+		own.Go(func() {
+			for n := range 200 {
+				body := bytes.Repeat([]byte{byte(i)}, n*i)
+				mac := hmac.New(sha256.New, shared.Secret)
+				mac.Write([]byte("id.1." + string(body)))
+				want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+				if got := sign([]*event.Signer{shared}, nil, "id", "1", body); got != want {
+					t.Errorf("%d bytes: got %s, want %s", len(body), got, want)
+				}
+			}
+		})
+	}
+	own.Wait()
 }
 
 func signers(secrets ...event.Secret) (all []*event.Signer) {
