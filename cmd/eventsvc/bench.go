@@ -57,7 +57,7 @@ func benchCommand() *cobra.Command {
 			return printBench(cmd.OutOrStdout(), report, asJSON)
 		})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as one JSON object")
-	cmd.Flags().StringSliceVar(&o.Scenarios, "scenario", nil, "only these, separated by commas")
+	cmd.Flags().StringSliceVar(&o.Scenarios, "scenario", nil, "only these, separated by commas; pending and history with the drain that they are compared with")
 	cmd.Flags().DurationVar(&o.Span, "duration", 5*time.Second, "of one measurement")
 	cmd.Flags().BoolVar(&o.Quick, "quick", false, "a fiftieth of the rows, and half a second a measurement: whether it all works, not how fast it is")
 	cmd.Flags().StringVar(&o.Beside, "beside", "", "the program of bench/river, to measure River on the same server")

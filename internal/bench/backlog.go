@@ -82,10 +82,15 @@ func (s *stage) unheld(ctx context.Context) error {
 	})
 }
 
-// beside compares with the drain over an empty database that was measured right before.
+// beside compares with the drain over an empty database that was measured right before, if
+// that held.
 func (s *stage) beside() error {
+	before := &s.report.Scenarios[len(s.report.Scenarios)-2]
+	if before.Failure != "" {
+		return nil
+	}
 	for _, name := range []string{drained, claimCost, recordCost} {
-		was, is := s.report.find("drain", name), s.report.find(s.out.Name, name)
+		was, is := before.figure(name), s.out.figure(name)
 		if was > 0 && is > 0 {
 			s.figure(name+", beside that over an empty database", is/was, "x")
 		}

@@ -65,13 +65,21 @@ func (r *Report) Failed() (names []string) {
 	return names
 }
 
-// find is a figure of a scenario as it ran last, or 0.
+// find is a figure of a scenario as it held last, or 0.
 func (r *Report) find(scenario, name string) float64 {
 	for i := len(r.Scenarios) - 1; i >= 0; i-- {
-		for _, f := range r.Scenarios[i].Figures {
-			if r.Scenarios[i].Name == scenario && f.Name == name {
-				return f.Value
-			}
+		if r.Scenarios[i].Name == scenario && r.Scenarios[i].Failure == "" {
+			return r.Scenarios[i].figure(name)
+		}
+	}
+	return 0
+}
+
+// figure is one of a scenario's, or 0.
+func (s *Scenario) figure(name string) float64 {
+	for _, f := range s.Figures {
+		if f.Name == name {
+			return f.Value
 		}
 	}
 	return 0

@@ -188,10 +188,18 @@ func (s *stage) write(ctx context.Context, sql, doing string, n int, key, kind, 
 	return s.settle(ctx)
 }
 
-// settle leaves the tables as autovacuum would have in time, and nothing to be written
-// out that was not part of what is measured.
+// settle leaves the tables as autovacuum would have in time, waits for what autovacuum has
+// begun by itself, and leaves nothing to be written out that was not part of what is measured.
 func (s *stage) settle(ctx context.Context) error {
-	if _, err := s.db.Exec(ctx, `VACUUM (ANALYZE) eventsvc.owed, eventsvc.events, eventsvc.settled, eventsvc.attempts`); err != nil {
+	if _, err := s.db.Exec(ctx, `VACUUM (ANALYZE) eventsvc.owed, eventsvc.events, eventsvc.settled, eventsvc.attempts, eventsvc.fire_keys`); err != nil {
+		return err
+	}
+	s.tell("waiting for autovacuum")
+	err := s.await(ctx, "autovacuum to end", func() (none bool, err error) {
+		err = s.db.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND datname = current_database())`).Scan(&none)
+		return none, err
+	})
+	if err != nil {
 		return err
 	}
 	// Whoever may not do that measures with it.
@@ -293,7 +301,7 @@ func (s *stage) profiled(ctx context.Context, span time.Duration) (wait func()) 
 	s.profiles++
 	done := make(chan error, 1)
 	go func() {
-		done <- s.service.profile(ctx, span, filepath.Join(s.options.Profiles, fmt.Sprintf("%s-%d.pprof", s.out.Name, s.profiles)))
+		done <- s.service.profile(ctx, span, filepath.Join(s.options.Profiles, fmt.Sprintf("%02d-%s-%d.pprof", len(s.report.Scenarios), s.out.Name, s.profiles)))
 	}()
 	return func() { s.profileErr = cmp.Or(s.profileErr, <-done) }
 }
