@@ -272,6 +272,9 @@ func TestAChangedFormatLeavesDeliveriesUnderWayAsTheyWere(t *testing.T) {
 	}
 }
 
+// attemptBudget is how many allocations an attempt may make, those of the peer among them.
+const attemptBudget = 90
+
 func BenchmarkAttempt(b *testing.B) {
 	p := listen(b, func(_ int, c net.Conn) bool {
 		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
@@ -285,4 +288,7 @@ func BenchmarkAttempt(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(p.requests())/float64(b.N), "requests/op")
+	if n := testing.AllocsPerRun(200, func() { c.Attempt(context.Background(), claim) }); n > attemptBudget {
+		b.Errorf("an attempt makes %v allocations; its budget is %d", n, attemptBudget)
+	}
 }
