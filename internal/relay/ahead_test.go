@@ -371,6 +371,31 @@ func TestATargetThatTurnsSlowHasNothingKept(t *testing.T) {
 	})
 }
 
+// What goes back is not below the floor yet when that is noted: the claim raises it afterwards.
+func TestWhatGoesBackWhileAClaimIsUnderWayIsFoundAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, c := newMemory(narrow("k", 3)), count(t, 10*time.Millisecond)
+		m.releasing, m.pause = time.Millisecond, 5*time.Millisecond
+		s := start(t, m, c.attempt, func(o *relay.Options) { o.Poll = time.Hour })
+		m.owe(1, 8, 5)
+		s.Wake([]event.TargetID{1})
+		time.Sleep(time.Second)
+		ids := m.owe(1, 2000, 5)
+		m.line(ids)
+		c.takes(func(claim *event.Claim) time.Duration {
+			if claim.Delivery == ids[0] {
+				return 1505 * time.Millisecond // after which the target is slow, and keeps nothing
+			}
+			return 10 * time.Millisecond
+		})
+		s.Wake([]event.TargetID{1})
+		time.Sleep(time.Minute)
+		if n := m.endings(); n != 2008 {
+			t.Errorf("%d of 2008 were delivered", n)
+		}
+	})
+}
+
 // P9: neither a claim that is under way nor the grace holds up what never began.
 func TestAStopHandsBackWhatIsKeptBesideAClaimThatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -49,7 +49,7 @@ type stand struct {
 	saturated bool          // was passed over for want of room of its own
 	woken     bool          // owed something new since its quota was drawn
 	floor     ledger.Place  // below which nothing is known to be left
-	lowered   bool          // something was found below its floor since its quota was drawn
+	lowered   bool          // something was found since its quota was drawn, which the claim may not have seen
 	alarms    int           // how often it is to be woken
 	ahead     []ahead       // claimed, and to begin as attempts end; oldest first
 	heardAt   time.Time     // when something other than a deferral last came back
@@ -84,10 +84,12 @@ func above(first *event.Claim) ledger.Place {
 	return ledger.PlaceOf(first)
 }
 
-// lower notes that there is something at a place.
+// lower notes that there is something at a place. Where that is not below the floor yet, a
+// claim that is under way may have passed it over, and is not to raise the floor above it.
 func (s *stand) lower(at ledger.Place) {
+	s.lowered = true
 	if at.Compare(s.floor) < 0 {
-		s.floor, s.lowered = at, true
+		s.floor = at
 	}
 }
 
