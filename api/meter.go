@@ -3,7 +3,6 @@ package api
 import (
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5/middleware"
@@ -25,7 +24,7 @@ type meter struct {
 	seconds  httpconv.ServerRequestDuration
 	received httpconv.ServerRequestBodySize
 	sent     httpconv.ServerResponseBodySize
-	labels   sync.Map // combination -> metric.MeasurementOption
+	labels   around.Labels[combination]
 }
 
 func newMeter(provider metric.MeterProvider) (*meter, error) {
@@ -69,7 +68,7 @@ func (m *meter) measured(next http.Handler) http.Handler {
 		if status == 0 {
 			status = http.StatusOK // which is what the server says for who says nothing
 		}
-		labels := m.labelsFor(combination{standard(r.Method), r.Pattern, version(r), status})
+		labels := m.labels.For(combination{standard(r.Method), r.Pattern, version(r), status}, combination.labels)
 		m.seconds.Inst().Record(ctx, time.Since(began).Seconds(), labels)
 		m.sent.Inst().Record(ctx, int64(written.BytesWritten()), labels)
 		if r.ContentLength >= 0 {
@@ -79,19 +78,13 @@ func (m *meter) measured(next http.Handler) http.Handler {
 	})
 }
 
-// labelsFor makes the labels of a combination once.
-func (m *meter) labelsFor(c combination) metric.MeasurementOption {
-	if made, ok := m.labels.Load(c); ok {
-		return made.(metric.MeasurementOption)
-	}
+func (c combination) labels() []attribute.KeyValue {
 	all := []attribute.KeyValue{semconv.HTTPRequestMethodKey.String(c.method), semconv.URLScheme("http"), semconv.HTTPResponseStatusCode(c.status),
 		semconv.NetworkProtocolName("http"), semconv.NetworkProtocolVersion(c.version)}
 	if c.route != "" {
 		all = append(all, semconv.HTTPRoute(c.route))
 	}
-	made := metric.WithAttributeSet(attribute.NewSet(all...))
-	m.labels.Store(c, made)
-	return made
+	return all
 }
 
 // standard is a method of HTTP's own, or the one name for all others: anybody may make up

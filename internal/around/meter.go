@@ -3,7 +3,6 @@ package around
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -38,14 +37,14 @@ type meters struct {
 	attempts metric.Int64Counter
 	seconds  metric.Float64Histogram
 	active   atomic.Int64
-	labels   sync.Map // labelKey -> metric.MeasurementOption
+	labels   Labels[labelKey]
 }
 
 func (m *meters) enter(ctx context.Context, _ event.Context) (context.Context, Exit, error) {
 	m.active.Add(1)
 	return ctx, func(r event.Result) error {
 		m.active.Add(-1)
-		labels := m.labelsFor(&r)
+		labels := m.labels.For(labelsOf(&r), labelKey.labels)
 		m.attempts.Add(ctx, 1, labels)
 		m.seconds.Record(ctx, r.Verdict.Duration.Seconds(), labels)
 		return nil
@@ -64,17 +63,14 @@ type labelKey struct {
 	class   event.Class
 }
 
-// labelsFor makes the labels of a combination once.
-func (m *meters) labelsFor(r *event.Result) metric.MeasurementOption {
-	key := labelKey{event.OutcomeUnknown, "", ""}
-	if r.Recorded {
-		key = labelKey{r.Settlement.Outcome, r.Settlement.Status, r.Settlement.Class}
+// labelsOf is what an attempt came to; what is not recorded came to nothing that is known.
+func labelsOf(r *event.Result) labelKey {
+	if !r.Recorded {
+		return labelKey{outcome: event.OutcomeUnknown}
 	}
-	if made, ok := m.labels.Load(key); ok {
-		return made.(metric.MeasurementOption)
-	}
-	made := metric.WithAttributeSet(attribute.NewSet(
-		attribute.String("outcome", string(key.outcome)), attribute.String("status", string(key.status)), attribute.String("class", string(key.class))))
-	m.labels.Store(key, made)
-	return made
+	return labelKey{r.Settlement.Outcome, r.Settlement.Status, r.Settlement.Class}
+}
+
+func (k labelKey) labels() []attribute.KeyValue {
+	return []attribute.KeyValue{attribute.String("outcome", string(k.outcome)), attribute.String("status", string(k.status)), attribute.String("class", string(k.class))}
 }
